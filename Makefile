@@ -1,0 +1,42 @@
+# The first two targets are the README's two commands.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Real trial data, where it lies beside the checkout; tests that need it are skipped elsewhere.
+ifneq ($(wildcard ../shared/data),)
+export BCCB_DATA ?= ../shared/data
+endif
+
+.PHONY: run test check bench clean
+
+run: $(VENV)/lab  ## compare every policy on simulated users
+	$(BIN)/bccb compare
+
+test: check  ## everything: lint, types, layers, tests, doctests, the README's examples
+	$(BIN)/pytest
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -m "not compiled"
+
+check: $(VENV)/dev  ## lint and types alone
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/bench  ## speed and memory against peers, in one run
+	$(VENV)/bench/bin/python -m bench --out bench.json
+
+clean:
+	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+# One stamp for each set of dependencies: made anew when what it depends on changes.
+$(VENV)/pip: constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/lab: $(VENV)/pip pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lab]'
+	touch $@
+
+$(VENV)/dev: $(VENV)/pip pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@ $(VENV)/lab

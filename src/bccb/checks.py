@@ -1,0 +1,46 @@
+"""Checks at the border: each refuses in one sentence, with the field, the value and the range."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from bccb.errors import InputError
+from bccb.types import Floats
+
+
+def number(field: str, value: Any) -> float:
+    """A finite number."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(field, value, "a number") from None
+    if not math.isfinite(number):
+        raise InputError(field, value, "a finite number")
+    return number
+
+
+def whole(field: str, value: Any, least: int, most: int) -> int:
+    """A whole number within a range."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or not least <= value <= most:
+        raise InputError(field, value, f"a whole number from {least} to {most}")
+    return int(value)
+
+
+def floats(field: str, values: Any) -> Floats:
+    """An array of numbers."""
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(field, values, "numbers") from None
+
+
+def matrix(field: str, values: Any, columns: int) -> Floats:
+    """A fresh matrix with one row a user and this many columns."""
+    matrix = np.array(floats(field, values), order="C")
+    if matrix.ndim != 2 or matrix.shape[1] != columns:
+        raise InputError(f"the shape of {field}", matrix.shape, f"(users, {columns})")
+    return matrix

@@ -1,0 +1,40 @@
+"""The command line, ``bccb``: one command a file."""
+
+from __future__ import annotations
+
+import sys
+
+from bccb.errors import BccbError, MissingExtraError
+
+try:
+    import typer
+
+    from bccb.cli import compare, describe, policies, simulate
+    from bccb.cli.console import notes
+except ImportError as error:  # the core is installed without the command line's libraries
+    sys.exit(f"error: {MissingExtraError(str(error.name), 'lab')}")
+
+app = typer.Typer(
+    name="bccb",
+    help="Budget-constrained causal bandits: whom to treat, under a budget that is never exceeded.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("compare")(compare.command)
+app.command("policies")(policies.command)
+app.command("simulate")(simulate.command)
+data = typer.Typer(help="Look at the logs of trials.", no_args_is_help=True)
+data.command("describe")(describe.command)
+app.add_typer(data, name="data")
+
+
+def main() -> None:
+    """Run the command line; an error of ours is one line and exit status 2."""
+    try:
+        app()
+    except BccbError as error:
+        notes.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(2)

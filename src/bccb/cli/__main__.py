@@ -1,0 +1,5 @@
+"""``python -m bccb.cli``."""
+
+from bccb.cli import main
+
+main()

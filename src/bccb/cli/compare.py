@@ -1,0 +1,216 @@
+"""``bccb compare``: policies side by side on a log or on simulated users."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from bccb.cli.columns import (
+    ArmsOption,
+    ControlOption,
+    CostOption,
+    FeaturesOption,
+    OutcomeOption,
+    PresetOption,
+    TreatmentOption,
+    columns_from,
+)
+from bccb.cli.console import notes, out
+from bccb.data import Columns, read_log
+from bccb.errors import InputError
+from bccb.evaluate.compare import (
+    Row,
+    Summary,
+    Trial,
+    compare,
+    from_log,
+    from_simulator,
+    summarise,
+    to_json,
+)
+from bccb.files import written_whole
+from bccb.policies import POLICIES, spec_of
+from bccb.policy import MOST_MONEY
+
+USERS = 100_000
+HISTORY = 50_000
+
+
+def command(
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Log of a trial: .csv, .csv.gz or .parquet.")
+    ] = None,
+    preset_name: PresetOption = None,
+    treatment: TreatmentOption = None,
+    control: ControlOption = None,
+    arms: ArmsOption = None,
+    outcome: OutcomeOption = None,
+    features: FeaturesOption = None,
+    cost: CostOption = None,
+    budget: Annotated[
+        list[float] | None, typer.Option("--budget", help="Money to spend; may be repeated.")
+    ] = None,
+    users: Annotated[int | None, typer.Option("--users", help="Users in the stream.")] = None,
+    history: Annotated[
+        int | None,
+        typer.Option(
+            "--history", help="Rows outside the stream, for policies that learn from them."
+        ),
+    ] = None,
+    seeds: Annotated[str, typer.Option("--seeds", help="First:last+1, or a list.")] = "42:62",
+    policy: Annotated[
+        list[str] | None, typer.Option("--policy", help="Policy to run; may be repeated.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", help="Runs at the same time; default all cores.")
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write every run and the summary here.")
+    ] = None,
+) -> None:
+    """Replay policies on a log, or on the built-in simulator, and print one table.
+
+    **Examples**
+
+    `bccb compare`
+
+    `bccb compare --policy bccb --policy cheapest-first --budget 1000 --budget 5000`
+
+    `bccb compare --data criteo.parquet --preset criteo --json out.json`
+
+    `bccb compare --data mine.csv --treatment arm --control none --outcome sale --budget 2000`
+    """
+    columns = columns_from(preset_name, treatment, control, arms, outcome, features, cost)
+    if data is None and columns is not None:
+        raise InputError("--data", None, "given, because options name columns of a file")
+    seed_list, budgets = _seeds(seeds), budget or [5_000.0]
+    _check(policy or [], budgets, jobs, json_file)
+    trials, title, known = _trials(data, columns, users, history)
+    names = policy or [name for name, spec in POLICIES.items() if known or spec.needs != "effects"]
+    found = compare(trials, names, budgets, seed_list, jobs or os.cpu_count() or 1)
+    rows = _with_progress(found, len(names) * len(budgets) * len(seed_list))
+    rows.sort(key=lambda row: (budgets.index(row.budget), names.index(row.policy), row.seed))
+    summary = summarise(rows)
+    if json_file is not None:
+        with written_whole(json_file) as draft:
+            draft.write_text(json.dumps(to_json(rows, summary), indent=1) + "\n", encoding="utf-8")
+        notes.print(f"wrote {json_file}")
+    out.print(_table(summary, f"{title}, {_count(len(seed_list), 'seed')}"))
+    for line in summary:
+        if line.note:
+            out.print(f"{line.policy} at {line.budget:,.0f}: {line.note}", style="yellow")
+
+
+def _trials(
+    data: Path | None, columns: Columns | None, users: int | None, history: int | None
+) -> tuple[Callable[[int], Trial], str, bool]:
+    """What each seed runs on, what to call it, and whether the true effects are known."""
+    if data is None:
+        stream, kept = USERS if users is None else users, HISTORY if history is None else history
+        for field, value, least in (("--users", stream, 1), ("--history", kept, 0)):
+            if value < least:
+                raise InputError(field, value, f"{least} or above")
+        return from_simulator(stream, kept), f"simulator: {_count(stream, 'user')}", True
+    log = read_log(data, columns)
+    stream = min(USERS, log.users) if users is None else users
+    if not 1 <= stream <= log.users:
+        raise InputError("--users", stream, f"from 1 to {log.users}, the rows of the log")
+    left = log.users - stream
+    kept = min(HISTORY, left) if history is None else history
+    if not 0 <= kept <= left:
+        raise InputError("--history", kept, f"from 0 to {left}, the rows outside the stream")
+    title = f"{data.name}: {_count(stream, 'user')}"
+    return from_log(log, stream, kept), title, log.effects is not None
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' if number != 1 else ''}"
+
+
+def _check(
+    policies: list[str], budgets: list[float], jobs: int | None, json_file: Path | None
+) -> None:
+    """Refuse what can be refused before the work, not after it."""
+    for name in policies:
+        spec_of(name)
+    for field, values in (("--policy", policies), ("--budget", budgets)):
+        if len(set(values)) < len(values):
+            raise InputError(field, values, "named once each")
+    for money in budgets:
+        if not 0 < money <= MOST_MONEY:
+            raise InputError("--budget", money, f"above 0 and at most {MOST_MONEY:,.0f}")
+    if jobs is not None and jobs < 1:
+        raise InputError("--jobs", jobs, "1 or above")
+    if json_file is not None:
+        folder = json_file.parent
+        if json_file.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+            raise InputError("--json", str(json_file), "a file in a folder that can be written to")
+
+
+def _seeds(text: str) -> list[int]:
+    """``42:62`` is 42 to 61, as in Python; ``1,5,9`` is these three."""
+    allowed = "first:last+1, such as 42:62, or a list, such as 42,43"
+    try:
+        if ":" in text:
+            first, last = (int(part) for part in text.split(":"))
+            seeds = list(range(first, last))
+        else:
+            seeds = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError("--seeds", text, allowed) from None
+    if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
+        raise InputError("--seeds", text, f"{allowed}; at least one, none below 0, none twice")
+    return seeds
+
+
+def _with_progress(found: Iterator[Row], total: int) -> list[Row]:
+    """Collect the rows under a progress bar; the first run of a policy also compiles it."""
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
+        console=notes,
+        transient=True,
+    )
+    rows = []
+    with bar:
+        task = bar.add_task("replaying (compiling first)", total=total)
+        for row in found:
+            rows.append(row)
+            bar.update(task, advance=1, description=f"replaying {row.policy}")
+    return rows
+
+
+def _table(summary: list[Summary], title: str) -> Table:
+    budgets = {line.budget for line in summary}
+    if len(budgets) == 1:
+        title = f"{title}, budget {summary[0].budget:,.0f}"
+    table = Table(title=title, box=box.SIMPLE_HEAD, padding=0)
+    if len(budgets) > 1:
+        table.add_column("budget", justify="right", no_wrap=True)
+    table.add_column("policy", no_wrap=True)
+    for heading in ("conversions", "incremental", "spend", "matched", "proposed", "seconds"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for line, after in zip(summary, [*summary[1:], None], strict=True):
+        first = [f"{line.budget:,.0f}"] if len(budgets) > 1 else []
+        table.add_row(
+            *first,
+            line.policy,
+            f"{line.conversions:.1f} ± {line.conversions_deviation:4.1f}",
+            f"{line.incremental:.1f} ± {line.incremental_deviation:4.1f}",
+            f"{line.spend:,.0f}",
+            f"{line.matched:,.0f}",
+            f"{line.proposed:.3f}",
+            f"{line.seconds:.3f}",
+            end_section=after is not None and after.budget != line.budget,
+        )
+    return table

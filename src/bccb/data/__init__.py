@@ -1,0 +1,21 @@
+"""Logs of trials: their columns, files, costs and descriptions, and a simulator."""
+
+from bccb.data.costs import constant, lognormal
+from bccb.data.describe import Description, describe, describe_file
+from bccb.data.readers import read_log, write_log
+from bccb.data.schema import PRESETS, Columns, preset
+from bccb.data.simulator import simulate
+
+__all__ = [
+    "PRESETS",
+    "Columns",
+    "Description",
+    "constant",
+    "describe",
+    "describe_file",
+    "lognormal",
+    "preset",
+    "read_log",
+    "simulate",
+    "write_log",
+]

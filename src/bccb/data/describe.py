@@ -1,0 +1,210 @@
+"""What a log looks like: its arms, their rates and effects, and whether it looks randomised."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bccb.data.readers import FilePath, read_complete_rows
+from bccb.data.schema import Columns
+from bccb.errors import InputError
+from bccb.types import Floats, Log
+
+NORMAL_QUANTILE = 1.959963984540054  # of 0.975, for 95 % intervals
+LARGE_DIFFERENCE = 0.1  # in standard deviations: the usual bound for a balanced feature
+CHANCE = 0.01  # a p-value below this is no longer put down to chance
+BLOCK = 65_536  # rows whose moments are taken at a time, so that memory does not double
+ROUNDING = 1e-6  # a standard deviation below this part of another is rounding
+RANK_TOLERANCE = 1e-10  # eigenvalues of the correlations below this count as collinearity
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value with the ends of its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One arm of the trial; the first is the control."""
+
+    name: str
+    users: int
+    share: float
+    rate: Estimate  # the mean outcome
+    effect: Estimate | None  # its rate minus the control's; None for the control
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """Whether the arms have the same features, as they do when chance alone chose the arm."""
+
+    differences: dict[str, dict[str, float]]  # by treatment and feature: standardised, to control
+    largest: float  # the largest of them in absolute value
+    statistic: float  # of all differences in means together
+    degrees: int  # of freedom of its chi-square distribution
+    p_value: float
+    looks_randomised: bool  # or differs by so little that it does no harm
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A log in figures. `dataclasses.asdict` makes plain JSON types of it."""
+
+    users: int  # the rows described
+    incomplete: int  # rows of the file that are left out, because something is missing in them
+    missing: dict[str, int]  # missing or infinite values by column of the file; empty without one
+    arms: tuple[Arm, ...]
+    balance: Balance
+
+
+def describe(log: Log) -> Description:
+    """Describe a log.
+
+    Rates have Wilson's score interval, effects Newcombe's interval built on it; for outcomes
+    between 0 and 1 that are not all 0 or 1 both err on the wide side.
+
+    >>> log = Log(np.zeros((4, 1)), np.array([0, 0, 1, 1]), np.array([0, 0, 0, 1]), np.ones((4, 1)))
+    >>> [(arm.name, arm.share, arm.rate.value) for arm in describe(log).arms]
+    [('control', 0.5, 0.0), ('treatment-1', 0.5, 0.5)]
+    """
+    names = ("control", *log.treatment_names)
+    counts = np.bincount(log.actions, minlength=len(names)).tolist()
+    for name, count in zip(names, counts, strict=True):
+        if not count:
+            raise InputError(f"the number of rows of arm {name!r}", 0, "at least 1")
+    sums = np.bincount(log.actions, weights=log.outcomes, minlength=len(names)).tolist()
+    rates = [wilson(total / count, count) for total, count in zip(sums, counts, strict=True)]
+    effects = [None, *(newcombe(rate, rates[0]) for rate in rates[1:])]
+    arms = tuple(
+        Arm(name, count, count / log.users, rate, effect)
+        for name, count, rate, effect in zip(names, counts, rates, effects, strict=True)
+    )
+    return Description(log.users, 0, {}, arms, check_balance(log))
+
+
+def describe_file(path: FilePath, columns: Columns | None = None) -> Description:
+    """Describe the complete rows of a file, and count what is missing in the others."""
+    log, missing, incomplete = read_complete_rows(path, columns)
+    return replace(describe(log), missing=missing, incomplete=incomplete)
+
+
+def wilson(rate: float, users: int) -> Estimate:
+    """Wilson's score interval of a rate: all p with |rate - p| <= z sqrt(p (1 - p) / n).
+
+    >>> wilson(0.0, 100).low, round(wilson(0.0, 100).high, 4)
+    (0.0, 0.037)
+    """
+    z = NORMAL_QUANTILE
+    scale = 1 + z**2 / users
+    centre = (rate + z**2 / (2 * users)) / scale
+    reach = z * math.sqrt(rate * (1 - rate) / users + (z / (2 * users)) ** 2) / scale
+    # At the rates 0 and 1 an end is the rate itself, up to rounding.
+    return Estimate(rate, max(0.0, min(rate, centre - reach)), min(1.0, max(rate, centre + reach)))
+
+
+def newcombe(treated: Estimate, control: Estimate) -> Estimate:
+    """Newcombe's interval of a difference of two rates, from the intervals of the rates."""
+    effect = treated.value - control.value
+    below = math.hypot(treated.value - treated.low, control.high - control.value)
+    above = math.hypot(treated.high - treated.value, control.value - control.low)
+    return Estimate(effect, effect - below, effect + above)
+
+
+def check_balance(log: Log) -> Balance:
+    r"""Compare the features of the arms.
+
+    With :math:`\bar x_a` the means of arm a, :math:`\bar x` and S those of all n users and their
+    covariance, the statistic is :math:`\sum_a n_a (\bar x_a - \bar x)' S^+ (\bar x_a - \bar x)`.
+    If chance alone chose the arms, its mean is K rank(S), and with many users it is chi-square
+    with as many degrees of freedom.
+    """
+    counts, means, covariances = _moments(log)
+    centred = means - counts @ means / log.users
+    within = np.tensordot(counts - 1, covariances, axes=1)
+    total = (within + (counts[:, None] * centred).T @ centred) / (log.users - 1)
+    spread = np.sqrt(total.diagonal())
+    unit = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
+    values, vectors = np.linalg.eigh(total * np.outer(unit, unit))
+    kept = values > RANK_TOLERANCE * max(1, values.size)
+    scores = (centred * unit) @ vectors[:, kept] / np.sqrt(values[kept])
+    statistic = float((counts[:, None] * scores**2).sum())
+    degrees = log.treatments * int(kept.sum())
+    differences = _standardised(means, covariances, spread)
+    p_value = chi_square_tail(statistic, degrees)
+    return Balance(
+        differences={
+            treatment: dict(zip(log.feature_names, row, strict=True))
+            for treatment, row in zip(log.treatment_names, differences.tolist(), strict=True)
+        },
+        largest=float(np.abs(differences).max(initial=0.0)),
+        statistic=statistic,
+        degrees=degrees,
+        p_value=p_value,
+        looks_randomised=p_value >= CHANCE or bool((np.abs(differences) < LARGE_DIFFERENCE).all()),
+        verdict=_verdict(log, differences, p_value),
+    )
+
+
+def chi_square_tail(statistic: float, degrees: int) -> float:
+    """P(X > statistic) for X chi-square: with h = statistic / 2 and a from 0 or 1/2 in steps of 1,
+    [degrees odd] erfc(sqrt(h)) + sum of h^a exp(-h) / Gamma(a + 1) over a < degrees / 2.
+
+    >>> round(chi_square_tail(3.841459, 1), 6), round(chi_square_tail(5.991465, 2), 6)
+    (0.05, 0.05)
+    """
+    half, odd = statistic / 2, degrees % 2
+    if degrees == 0 or half <= 0:
+        return 1.0
+    exponents = (odd / 2 + step for step in range(degrees // 2))
+    terms = (math.exp(a * math.log(half) - half - math.lgamma(a + 1)) for a in exponents)
+    return min(1.0, odd * math.erfc(math.sqrt(half)) + sum(terms))
+
+
+def _moments(log: Log) -> tuple[Floats, Floats, Floats]:
+    """Users, means (K+1, d) and covariances (K+1, d, d) of the features of each arm."""
+    arms, features = log.treatments + 1, log.features.shape[1]
+    # The median: a constant feature is then exactly zero, and rounding makes no spread of it.
+    origin = np.median(log.features[:BLOCK], axis=0)
+    sums, squares = np.zeros((arms, features)), np.zeros((arms, features, features))
+    for start in range(0, log.users, BLOCK):
+        block = log.features[start : start + BLOCK] - origin
+        for arm in range(arms):
+            rows = block[log.actions[start : start + BLOCK] == arm]
+            sums[arm] += rows.sum(axis=0)
+            squares[arm] += rows.T @ rows
+    counts = np.bincount(log.actions, minlength=arms).astype(np.float64)
+    means = sums / counts[:, None]
+    squares -= sums[:, :, None] * means[:, None, :]
+    return counts, means, squares / np.maximum(counts - 1, 1)[:, None, None]
+
+
+def _standardised(means: Floats, covariances: Floats, spread: Floats) -> Floats:
+    """(mean_k - mean_0) / sqrt((variance_k + variance_0) / 2) for each treatment and feature."""
+    variances = np.diagonal(covariances, axis1=1, axis2=2).clip(min=0.0)
+    pooled = np.sqrt((variances[1:] + variances[0]) / 2)
+    # A feature that is constant within both arms, up to rounding, has no spread there.
+    scale = np.where(pooled > ROUNDING * spread, pooled, spread)
+    scale[scale == 0] = 1.0  # constant in all arms: the differences are zero
+    return np.asarray((means[1:] - means[0]) / scale)
+
+
+def _verdict(log: Log, differences: Floats, p_value: float) -> str:
+    if not differences.size:
+        return "cannot be checked: the log has no features"
+    treatment, feature = np.unravel_index(np.abs(differences).argmax(), differences.shape)
+    largest = abs(differences[treatment, feature])
+    name, arm = log.feature_names[feature], log.treatment_names[treatment]
+    amount = f"{largest:.2g} standard deviations between {arm} and control (p = {p_value:.2g})"
+    if p_value >= CHANCE:
+        return f"looks randomised: the largest difference, in feature {name}, is {amount}"
+    if largest >= LARGE_DIFFERENCE:
+        return f"does not look randomised: feature {name} differs by {amount}"
+    clear = f"small differences, statistically clear but below {LARGE_DIFFERENCE}"
+    return f"{clear}: the largest, in feature {name}, is {amount}"

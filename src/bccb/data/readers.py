@@ -1,0 +1,293 @@
+"""Logs in files: CSV, gzipped CSV and Parquet in, Parquet out."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from bccb.data import costs
+from bccb.data.schema import Columns, as_text, columns_of, one_of, quoted
+from bccb.errors import InputError, MissingExtraError
+from bccb.files import written_whole
+from bccb.types import COST_RANGE, MOST_COST, OUTCOME_RANGE, Floats, Ints, Log
+
+if TYPE_CHECKING:
+    import polars as pl
+
+FilePath: TypeAlias = str | os.PathLike[str]
+
+SUFFIXES = (".csv", ".csv.gz", ".parquet")
+MOST_LEVELS = 50  # of a categorical feature, and of the treatment column
+ROWS_FOR_TYPES = 10_000  # of a CSV file, from which the types of its columns are inferred
+NOT_A_NUMBER = ["NA", "NaN", "nan", "null", "NULL", "inf", "-inf"]  # missing values in CSV
+METADATA_KEY = "bccb"  # in Parquet's metadata, where `write_log` keeps the columns
+
+
+def read_log(path: FilePath, columns: Columns | None = None) -> Log:
+    """Read the log of a trial from a .csv, .csv.gz or .parquet file.
+
+    Text and true/false features become one column for each level but the most frequent, such as
+    ``channel=Web``. Without ``columns`` the file must be one that `write_log` wrote.
+    """
+    table = _read_table(Path(path), columns)
+    for name, count in table.missing().items():
+        if count:
+            field = f"the number of missing or infinite values in column {name!r}"
+            raise InputError(field, count, "0: fill them in, or drop these rows or this column")
+    return table.to_log()
+
+
+def read_complete_rows(
+    path: FilePath, columns: Columns | None = None
+) -> tuple[Log, dict[str, int], int]:
+    """The log of the rows that miss nothing, missing values by column, the number of other rows."""
+    table = _read_table(Path(path), columns)
+    missing = table.missing()
+    incomplete = table.drop_incomplete() if any(missing.values()) else 0
+    if not table.frame.height:
+        where = ", ".join(f"{name!r} ({count})" for name, count in missing.items() if count)
+        raise InputError("the number of complete rows", 0, f"at least 1: see columns {where}")
+    return table.to_log(), missing, incomplete
+
+
+def write_log(log: Log, path: FilePath) -> None:
+    """Write a log to a Parquet file, from which `read_log` reads the same log again.
+
+    The file appears whole or not at all.
+    """
+    polars, target, columns = _polars(), Path(path), columns_of(log)
+    if _suffix(target) != ".parquet":
+        raise InputError("path", str(path), "a .parquet file")
+    arms = polars.Series([columns.control, *columns.treatments]).gather(log.actions)
+    parts = {columns.treatment: arms, columns.outcome: log.outcomes}
+    parts |= zip(columns.features, log.features.T, strict=True)
+    parts |= zip(columns.cost_columns, log.costs.T, strict=True)
+    if log.effects is not None:
+        parts |= zip(columns.effects, log.effects.T, strict=True)
+    told = {METADATA_KEY: json.dumps(asdict(columns))}
+    with written_whole(target) as draft:
+        polars.DataFrame(parts).write_parquet(draft, metadata=told)
+
+
+@dataclass(slots=True)
+class _Table:
+    """The columns of a file that a log needs, and the values of its arms 0..K."""
+
+    frame: pl.DataFrame
+    columns: Columns
+    features: tuple[str, ...]
+    arms: list[Any]
+
+    def missing(self) -> dict[str, int]:
+        """How many values of each column are missing, not numbers or infinite."""
+        return {
+            series.name: series.len() - int(_present(series).sum())
+            for series in self.frame.iter_columns()
+        }
+
+    def drop_incomplete(self) -> int:
+        """Drop the rows in which anything is missing; how many there were."""
+        before = self.frame.height
+        for name in self.frame.columns:
+            self.frame = self.frame.filter(_present(self.frame[name]))
+        return before - self.frame.height
+
+    def to_log(self) -> Log:
+        """The log, checked. It takes columns out of the frame, so as to hold them once."""
+        actions, prices = self._actions(), self._costs()
+        effects = [_numbers(self.frame, "effect", name) for name in self.columns.effects]
+        outcomes = _numbers(self.frame, "outcome", name := self.columns.outcome)
+        good = (outcomes >= 0) & (outcomes <= 1)
+        _check_range(f"outcome column {name!r}", outcomes, good, OUTCOME_RANGE)
+        features, feature_names = _encode(self.frame, self.features)
+        return Log(
+            features=features,
+            actions=actions,
+            outcomes=outcomes,
+            costs=prices,
+            feature_names=feature_names,
+            treatment_names=tuple(as_text(value) for value in self.arms[1:]),
+            known_shares=np.array(self.columns.shares) if self.columns.shares else None,
+            effects=np.column_stack(effects) if effects else None,
+        )
+
+    def _actions(self) -> Ints:
+        arm = self.frame.drop_in_place(self.columns.treatment)
+        actions = np.zeros(arm.len(), dtype=np.int64)
+        for action, value in enumerate(self.arms):
+            rows = (arm == value).to_numpy()
+            if not rows.any():
+                raise InputError(f"the number of rows of arm {as_text(value)!r}", 0, "at least 1")
+            actions[rows] = action
+        return actions
+
+    def _costs(self) -> Floats:
+        users, treatments, cost = self.frame.height, len(self.arms) - 1, self.columns.cost
+        if cost is None:
+            return costs.lognormal(users, treatments)
+        if isinstance(cost, (int, float)):
+            return costs.constant(users, treatments, cost)
+        names = (cost,) * treatments if isinstance(cost, str) else cost
+        prices = [_numbers(self.frame, "cost", name) for name in names]
+        for name, price in zip(names, prices, strict=True):
+            good = (price > 0) & (price <= MOST_COST)
+            _check_range(f"cost column {name!r}", price, good, COST_RANGE)
+        return np.column_stack(prices)
+
+
+def _read_table(path: Path, columns: Columns | None) -> _Table:
+    with _readable(path):
+        lazy = _scan(path)
+        columns = _stored_columns(path) if columns is None else columns
+        features = columns.features_among(lazy.collect_schema().names())
+        named = (columns.treatment, columns.outcome, *columns.cost_columns, *columns.effects)
+        frame = lazy.select(*dict.fromkeys((*named, *features))).collect(engine="streaming")
+    if not frame.height:
+        raise InputError(f"the number of rows of {str(path)!r}", 0, "at least 1")
+    frame, arms = _select_arms(frame, columns)
+    columns.check_arms([as_text(value) for value in arms])
+    return _Table(frame, columns, features, arms)
+
+
+def _select_arms(frame: pl.DataFrame, columns: Columns) -> tuple[pl.DataFrame, list[Any]]:
+    """The rows of the arms of interest, or without an arm, and the values of the arms 0..K."""
+    arm = frame[columns.treatment]
+    _check_type(arm, "treatment", text_too=True)
+    values = arm.filter(_present(arm)).unique().to_list()
+    if len(values) > MOST_LEVELS:
+        field = f"the number of values of treatment column {arm.name!r}"
+        raise InputError(field, len(values), f"at most {MOST_LEVELS}")
+    named = {as_text(value): value for value in sorted(values)}
+    for role, names in (("control", (columns.control,)), ("treatment", columns.treatments)):
+        for name in names:
+            if name not in named:
+                raise InputError(role, name, f"a value of {arm.name!r}, {one_of(name, named)}")
+    treatments = columns.treatments or [name for name in named if name != columns.control]
+    if not treatments:
+        field = f"the number of rows whose {arm.name!r} is not {columns.control!r}"
+        raise InputError(field, 0, "at least 1")
+    arms = [named.pop(name) for name in (columns.control, *treatments)]
+    if named:  # what is left there are the arms that nobody asked for
+        frame = frame.filter(~arm.is_in(list(named.values())).fill_null(False))
+    return frame, arms
+
+
+def _encode(frame: pl.DataFrame, features: tuple[str, ...]) -> tuple[Floats, tuple[str, ...]]:
+    """The matrix of features and the names of its columns."""
+    plan = [(name, level) for name in features for level in _levels(frame[name])]
+    matrix = np.empty((frame.height, len(plan)))
+    for j, (name, level) in enumerate(plan):
+        if level is None:  # Out of the frame at once: with 14 million rows each column counts.
+            matrix[:, j] = frame.drop_in_place(name).cast(_polars().Float64).to_numpy()
+        else:
+            matrix[:, j] = (frame[name] == level).to_numpy()
+    names = (name if level is None else f"{name}={as_text(level)}" for name, level in plan)
+    return matrix, tuple(names)
+
+
+def _levels(series: pl.Series) -> list[Any]:
+    """The levels of a categorical feature that get a column; [None] for a number."""
+    _check_type(series, "feature", text_too=True)
+    if series.dtype.is_numeric():
+        return [None]
+    levels = sorted(series.unique().to_list())
+    if len(levels) > MOST_LEVELS:
+        field = f"the number of levels of feature {series.name!r}"
+        allowed = f"at most {MOST_LEVELS}: group the rare ones, or leave the feature out"
+        raise InputError(field, len(levels), allowed)
+    reference = max(levels, key=lambda level: int((series == level).sum()))
+    return [level for level in levels if level != reference]
+
+
+def _numbers(frame: pl.DataFrame, role: str, name: str) -> Floats:
+    series = frame[name]
+    _check_type(series, role, text_too=False)
+    return np.asarray(series.cast(_polars().Float64).to_numpy())
+
+
+def _check_type(series: pl.Series, role: str, text_too: bool) -> None:
+    polars, kind = _polars(), series.dtype
+    text = text_too and kind in (polars.String, polars.Categorical, polars.Enum)
+    if not (text or kind.is_numeric() or kind == polars.Boolean):
+        allowed = "numbers, true/false or text" if text_too else "numbers or true/false"
+        raise InputError(f"the type of {role} column {series.name!r}", str(kind), allowed)
+
+
+def _check_range(field: str, values: Floats, good: npt.NDArray[np.bool_], allowed: str) -> None:
+    if not good.all():
+        raise InputError(field, values[~good][0].item(), allowed)
+
+
+def _present(series: pl.Series) -> pl.Series:
+    """Where a value is neither missing nor, as a number, infinite or NaN."""
+    return series.is_finite().fill_null(False) if series.dtype.is_float() else series.is_not_null()
+
+
+def _scan(path: Path) -> pl.LazyFrame:
+    polars = _polars()
+    table: pl.LazyFrame
+    if _suffix(path) == ".parquet":
+        table = polars.scan_parquet(path, glob=False)
+    else:
+        scan = partial(polars.scan_csv, path, glob=False, null_values=NOT_A_NUMBER)
+        types = scan(infer_schema_length=ROWS_FOR_TYPES).collect_schema()
+        # Whole numbers in the first rows may go on as fractions.
+        wider = {name: polars.Float64 for name, kind in types.items() if kind.is_integer()}
+        table = scan(schema_overrides={**types, **wider})
+    return table
+
+
+def _stored_columns(path: Path) -> Columns:
+    """The columns that `write_log` put into a file."""
+    is_parquet = _suffix(path) == ".parquet"
+    stored = _polars().read_parquet_metadata(path).get(METADATA_KEY) if is_parquet else None
+    if stored is None:
+        raise InputError("columns", None, f"given for {str(path)!r}, which bccb did not write")
+    try:
+        fields: dict[str, Any] = json.loads(stored)
+        for name, value in fields.items():
+            fields[name] = tuple(value) if isinstance(value, list) else value
+        return Columns(**fields)
+    except (AttributeError, TypeError, ValueError):
+        allowed = "as this version of bccb writes them"
+        raise InputError(f"what {str(path)!r} says of its columns", stored, allowed) from None
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Tell in one sentence what is wrong with a file."""
+    if not path.is_file():
+        raise InputError("path", str(path), "a file that exists")
+    polars = _polars()
+    try:
+        yield
+    except (OSError, polars.exceptions.PolarsError) as error:
+        reason = str(error).partition("\n")[0]
+        allowed = f"a complete and readable {_suffix(path)} file ({reason})"
+        raise InputError("path", str(path), allowed) from None
+
+
+def _suffix(path: Path) -> str:
+    for suffix in SUFFIXES:
+        if path.name.lower().endswith(suffix):
+            return suffix
+    raise InputError("path", str(path), f"a file that ends in {quoted(SUFFIXES)}")
+
+
+def _polars() -> ModuleType:
+    # Only here, since the core of bccb does without it and importing it takes long.
+    try:
+        import polars
+    except ImportError:
+        raise MissingExtraError("polars", "lab") from None
+    return polars

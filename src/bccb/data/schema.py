@@ -1,0 +1,186 @@
+"""The schema of a log: which column of a file plays which part, with presets for public trials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from types import MappingProxyType
+
+from bccb.errors import InputError
+from bccb.types import COST_RANGE, MOST_COST, Log
+
+MOST_LISTED = 20  # names in one error message
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which columns of a file make a log.
+
+    Values of the treatment column are compared as text: ``0``, ``0.0`` and ``"0"`` are all ``"0"``,
+    and ``True`` is ``"true"``. Single fields of a preset are changed with `dataclasses.replace`:
+
+    >>> from dataclasses import replace
+    >>> replace(preset("criteo"), outcome="visit").outcome
+    'visit'
+    """
+
+    treatment: str  # the column that tells the arm
+    control: str  # its value for "left alone"
+    outcome: str  # a column of numbers from 0 to 1
+    features: tuple[str, ...] = ()  # empty: every column that no other field names
+    treatments: tuple[str, ...] = ()  # actions 1..K in this order, other rows are dropped;
+    # empty: every value but the control, sorted
+    cost: str | tuple[str, ...] | float | None = None  # a column, one for each treatment, the
+    # same cost for all, or the paper's log-normal costs
+    excluded: tuple[str, ...] = ()  # never features: identifiers, what happened after treatment
+    effects: tuple[str, ...] = ()  # the true effect of each treatment, known in simulations
+    shares: tuple[float, ...] = ()  # of actions 0..K, where the design of the trial tells them
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, str) and not value:
+                raise InputError(field.name, value, "a name")
+            if field.name == "shares" or not isinstance(value, tuple):
+                continue
+            if "" in value or len(set(value)) < len(value):
+                raise InputError(field.name, value, "names, not empty and all different")
+        taken = (self.treatment, self.outcome, *self.effects, *self.excluded)
+        for feature in self.features:
+            if feature in taken:
+                raise InputError("feature", feature, "none of " + quoted(taken))
+        if self.treatment == self.outcome:
+            raise InputError("outcome", self.outcome, "another column than the treatment")
+        if self.control in self.treatments:
+            raise InputError("control", self.control, "none of " + quoted(self.treatments))
+        if isinstance(self.cost, (int, float)) and not 0 < self.cost <= MOST_COST:
+            raise InputError("cost", self.cost, COST_RANGE)
+        if self.shares and not (min(self.shares) > 0 and abs(sum(self.shares) - 1) < 1e-6):
+            raise InputError("shares", self.shares, "all above 0, with the sum 1")
+
+    @property
+    def cost_columns(self) -> tuple[str, ...]:
+        """The names of the columns with costs, none where costs are not in the file."""
+        if isinstance(self.cost, str):
+            return (self.cost,)
+        return self.cost if isinstance(self.cost, tuple) else ()
+
+    def features_among(self, present: Sequence[str]) -> tuple[str, ...]:
+        """The features of a file with these columns; a named column that is absent is refused.
+
+        >>> Columns("arm", "none", "sale").features_among(["age", "arm", "sale", "visits"])
+        ('age', 'visits')
+        """
+        named = {
+            "treatment column": (self.treatment,),
+            "outcome column": (self.outcome,),
+            "cost column": self.cost_columns,
+            "effect column": self.effects,
+            "feature column": self.features,
+        }
+        for field, names in named.items():
+            for name in names:
+                if name not in present:
+                    raise InputError(field, name, one_of(name, present))
+        others = {name for names in named.values() for name in names} | set(self.excluded)
+        return self.features or tuple(name for name in present if name not in others)
+
+    def check_arms(self, arms: Sequence[str]) -> None:
+        """Refuse costs, effects or shares that are not as many as these arms 0..K demand."""
+        for field, values, expected in (
+            ("cost", self.cost, len(arms) - 1),
+            ("effects", self.effects, len(arms) - 1),
+            ("shares", self.shares, len(arms)),
+        ):
+            if values and isinstance(values, tuple) and len(values) != expected:
+                raise InputError(field, values, f"{expected} values, for the arms {quoted(arms)}")
+
+
+PRESETS = MappingProxyType(
+    {
+        "criteo": Columns(
+            treatment="treatment",
+            control="0",
+            outcome="conversion",
+            features=tuple(f"f{j}" for j in range(12)),
+            excluded=("conversion", "visit", "exposure"),
+        ),
+        "hillstrom": Columns(
+            treatment="segment",
+            control="No E-Mail",
+            outcome="visit",
+            features=(
+                "recency", "history_segment", "history", "mens", "womens", "zip_code", "newbie",
+                "channel",
+            ),
+            excluded=("visit", "conversion", "spend"),
+        ),
+        "starbucks": Columns(
+            treatment="Promotion",
+            control="No",
+            outcome="purchase",
+            features=tuple(f"V{j}" for j in range(1, 8)),
+            excluded=("ID", "split"),
+        ),
+    }
+)  # fmt: skip
+
+
+def preset(name: str) -> Columns:
+    """The columns of a public trial, as its file is published.
+
+    >>> preset("hillstrom").control
+    'No E-Mail'
+    """
+    if name not in PRESETS:
+        raise InputError("preset", name, one_of(name, PRESETS))
+    return PRESETS[name]
+
+
+def columns_of(log: Log) -> Columns:
+    """The columns under which a log is written; names that clash are refused by `Columns`."""
+    one = log.treatments == 1
+    prices = tuple("cost" if one else f"cost:{name}" for name in log.treatment_names)
+    effects = tuple("effect" if one else f"effect:{name}" for name in log.treatment_names)
+    return Columns(
+        treatment="treatment",
+        control="control",
+        outcome="outcome",
+        features=log.feature_names,
+        treatments=log.treatment_names,
+        cost=prices,
+        excluded=prices,
+        effects=() if log.effects is None else effects,
+        shares=() if log.known_shares is None else tuple(log.known_shares.tolist()),
+    )
+
+
+def as_text(value: object) -> str:
+    """A value of an arm or a level, as text: true, 1, 2.5, Web.
+
+    >>> as_text(True), as_text(1.0), as_text("Web")
+    ('true', '1', 'Web')
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def one_of(name: str, names: Iterable[str]) -> str:
+    """The allowed names, for an error message, and the one that was probably meant.
+
+    >>> one_of("vist", ["visit", "spend"])
+    "one of 'visit', 'spend'; did you mean 'visit'?"
+    """
+    names = list(names)
+    close = get_close_matches(name, names, n=1)
+    return f"one of {quoted(names)}" + (f"; did you mean {close[0]!r}?" if close else "")
+
+
+def quoted(names: Iterable[str]) -> str:
+    """Names in quotes, those beyond the twentieth only counted."""
+    names = list(names)
+    rest = len(names) - MOST_LISTED
+    listed = ", ".join(repr(name) for name in names[:MOST_LISTED])
+    return f"{listed} and {rest} more" if rest > 0 else listed

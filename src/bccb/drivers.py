@@ -1,0 +1,303 @@
+"""The drivers: how a policy's kernels make a decision and learn from an outcome.
+
+A policy's state is two arrays. ``counts`` (int64) holds its dimensions, its clock and its money in
+integer micros; ``memory`` (float64) holds the scaler, the estimator, the explorer and the pacer,
+one after the other. The same drivers serve the library, replay and the service. They are written
+against empty slots; ``compose`` compiles a copy of them with a policy's own kernels.
+
+A decision leaves a trace, one row of float64: the user's raw features, then what the probability
+of the action is computed from, should anybody ask.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bccb.estimators import ESTIMATORS
+from bccb.explorers import EXPLORERS
+from bccb.kernels.borrow import borrow
+from bccb.kernels.component import Component
+from bccb.kernels.jit import bind, jit
+from bccb.kernels.linalg import copy
+from bccb.kernels.scaling import READERS, scaler_size, view_scaler
+from bccb.kernels.scaling import see as see
+from bccb.kernels.scaling import standardise as prepare
+from bccb.kernels.slots import (
+    chance,
+    explore,
+    forecast,
+    learn_estimator,
+    learn_explorer,
+    note_arrival,
+    predict,
+    price,
+    view_estimator,
+    view_explorer,
+    view_pacer,
+)
+from bccb.pacers import PACERS
+from bccb.types import Floats, Ints
+
+FEATURES, TREATMENTS, SEED, NUMBER, HORIZON, BUDGET, REMAINING = range(7)
+HISTORY, AT_ESTIMATOR, AT_EXPLORER, AT_PACER, END = range(7, 12)
+COUNTS = 12
+
+MICROS = 1_000_000
+ROUNDING = 1e-3  # of a micro: what a float of currency units may be off
+NOT_FINITE, NOT_A_COST = -1, -2  # instead of an action: nothing was changed
+
+COST_AWARE = True
+
+
+@jit
+def micros_of(cost: float) -> int:
+    """A cost in integer micros, rounded up."""
+    return max(math.ceil(cost * MICROS - ROUNDING), 1)
+
+
+@jit
+def trace_size(counts: Ints) -> int:
+    """Raw x, then margin and spread for each treatment, ready, and the explorer's memory."""
+    explorer = counts[AT_PACER] - counts[AT_EXPLORER]
+    return int(counts[FEATURES] + 2 * counts[TREATMENTS] + 1 + explorer)
+
+
+def space_size(d: int, K: int) -> int:
+    """Work space: z with its closing 1, then effect and bonus for each treatment."""
+    return d + 1 + 2 * K
+
+
+@jit
+def refuse(x: Floats, costs: Floats) -> int:
+    """0, or why this user cannot be decided on."""
+    for j in range(x.shape[0]):
+        if not math.isfinite(x[j]):
+            return NOT_FINITE
+    for k in range(costs.shape[0]):
+        if not 0.0 < costs[k] <= 1e6:
+            return NOT_A_COST
+    return 0
+
+
+class Parts(NamedTuple):
+    """A policy's memory, seen as the named states of its parts."""
+
+    scaler: Any
+    estimator: Any
+    explorer: Any
+    pacer: Any
+    explorer_memory: Floats
+
+
+class Work(NamedTuple):
+    """Work space and trace of one decision, seen by name."""
+
+    x: Floats  # (d,), trace
+    margin: Floats  # (K,), trace
+    spread: Floats  # (K,), trace
+    ready: Floats  # (1,), trace
+    explorer: Floats  # trace
+    z: Floats  # (d+1,)
+    effect: Floats  # (K,)
+    bonus: Floats  # (K,)
+
+
+@jit
+def view(counts: Ints, memory: Floats) -> Parts:
+    """See the memory as the policy's parts."""
+    memory = borrow(memory)
+    d, K = counts[FEATURES], counts[TREATMENTS]
+    explorer_memory = memory[counts[AT_EXPLORER] : counts[AT_PACER]]
+    return Parts(
+        view_scaler(memory, d),
+        view_estimator(memory[counts[AT_ESTIMATOR] : counts[AT_EXPLORER]], d, K),
+        view_explorer(explorer_memory, d, K),
+        view_pacer(memory[counts[AT_PACER] : counts[END]], d, K),
+        explorer_memory,
+    )
+
+
+@jit
+def view_work(counts: Ints, trace: Floats, work: Floats) -> Work:
+    """See a trace and work space by name."""
+    trace, work = borrow(trace), borrow(work)
+    d, K = counts[FEATURES], counts[TREATMENTS]
+    m = d + 2 * K
+    return Work(
+        trace[:d],
+        trace[d : d + K],
+        trace[d + K : m],
+        trace[m : m + 1],
+        trace[m + 1 :],
+        work[: d + 1],
+        work[d + 1 : d + 1 + K],
+        work[d + 1 + K : d + 1 + 2 * K],
+    )
+
+
+@jit
+def propose(
+    counts: Ints, parts: Parts, x: Floats, costs: Floats, work: Work
+) -> tuple[int, float, float]:
+    """See one more user: the action that is best, the price and the score. Spends nothing."""
+    counts[NUMBER] += 1
+    t, T, seed, remaining = counts[NUMBER], counts[HORIZON], counts[SEED], counts[REMAINING]
+    see(parts.scaler, x)
+    note_arrival(parts.pacer, x, costs)
+    to_come = remaining / MICROS / max(T - t + 1, 1)
+    forecast(parts.pacer, parts.estimator, parts.explorer, parts.scaler, seed, t, to_come)
+    lam = price(parts.pacer, remaining / counts[BUDGET], (T - t) / T)
+    prepare(parts.scaler, x, work.z)
+    ready = predict(parts.estimator, work.z, work.effect, work.spread)
+    explore(parts.explorer, seed, t, work.spread, ready, work.bonus)
+
+    best, score = 0, -math.inf
+    for k in range(costs.shape[0]):
+        paid = lam * costs[k] if COST_AWARE else lam
+        affordable = micros_of(costs[k]) <= remaining
+        work.margin[k] = work.effect[k] - paid if affordable else -math.inf
+        s = work.margin[k] + work.bonus[k]
+        if s > score:
+            best, score = k + 1, s
+    work.ready[0] = 1.0 if ready else 0.0
+    return (best if score > 0.0 else 0), lam, score
+
+
+@jit
+def learn(parts: Parts, z: Floats, action: int, outcome: float) -> None:
+    """Learn the outcome of an action on a user with prepared features z."""
+    learn_estimator(parts.estimator, z, action, outcome)
+    learn_explorer(parts.explorer, action, outcome)
+
+
+@jit
+def decide(
+    counts: Ints, memory: Floats, x: Floats, costs: Floats, trace: Floats, space: Floats
+) -> tuple[int, int, float, float]:
+    """Propose an action and pay for it: number, action, price, score.
+
+    A negative action says why nothing was done.
+    """
+    reason = refuse(x, costs)
+    if reason != 0:
+        return 0, reason, 0.0, 0.0
+    parts, work = view(counts, memory), view_work(counts, trace, space)
+    copy(work.x, x)
+    copy(work.explorer, parts.explorer_memory)
+    action, lam, score = propose(counts, parts, x, costs, work)
+    if action > 0:
+        counts[REMAINING] -= micros_of(costs[action - 1])
+    return int(counts[NUMBER]), action, lam, score
+
+
+@jit
+def decide_many(
+    counts: Ints,
+    memory: Floats,
+    x: Floats,
+    costs: Floats,
+    traces: Floats,
+    space: Floats,
+    actions: Ints,
+    prices: Floats,
+    scores: Floats,
+) -> None:
+    """Decide on one user after the other; all must have passed ``refuse``."""
+    for i in range(x.shape[0]):
+        _, actions[i], prices[i], scores[i] = decide(
+            counts, memory, x[i], costs[i], traces[i], space
+        )
+
+
+@jit
+def observe(
+    counts: Ints, memory: Floats, trace: Floats, action: int, outcome: float, space: Floats
+) -> None:
+    """Learn the outcome of an action from the trace that its decision left."""
+    d = counts[FEATURES]
+    parts, x, z = view(counts, memory), borrow(trace)[:d], borrow(space)[: d + 1]
+    prepare(parts.scaler, x, z)
+    learn(parts, z, action, outcome)
+
+
+@jit
+def observe_many(
+    counts: Ints, memory: Floats, traces: Floats, actions: Ints, outcomes: Floats, space: Floats
+) -> None:
+    """Learn one outcome after the other."""
+    for i in range(traces.shape[0]):
+        observe(counts, memory, traces[i], actions[i], outcomes[i], space)
+
+
+@jit
+def absorb(
+    counts: Ints, memory: Floats, x: Floats, actions: Ints, outcomes: Floats, space: Floats
+) -> None:
+    """Learn a history: users who are seen, and their outcomes, before the first decision."""
+    parts, z = view(counts, memory), space[: counts[FEATURES] + 1]
+    for i in range(x.shape[0]):
+        see(parts.scaler, x[i])
+        prepare(parts.scaler, x[i], z)
+        learn(parts, z, actions[i], outcomes[i])
+    counts[HISTORY] += x.shape[0]
+
+
+@jit
+def probability(counts: Ints, trace: Floats, action: int) -> float:
+    """The probability of ``action`` in the decision that left this trace."""
+    d, K = counts[FEATURES], counts[TREATMENTS]
+    explorer = view_explorer(trace[d + 2 * K + 1 :], d, K)
+    ready = trace[d + 2 * K] > 0.0
+    return chance(explorer, trace[d : d + K], trace[d + K : d + 2 * K], ready, action)
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """Estimator x explorer x pacer, by name, and whether the rule looks at the cost."""
+
+    estimator: str
+    explorer: str
+    pacer: str
+    cost_aware: bool = True
+
+    @property
+    def components(self) -> tuple[Component, Component, Component]:
+        """The three components."""
+        return ESTIMATORS[self.estimator], EXPLORERS[self.explorer], PACERS[self.pacer]
+
+    @property
+    def name(self) -> str:
+        """A name unlike that of any other composition."""
+        cost = "cost-aware" if self.cost_aware else "cost-blind"
+        return f"{self.estimator}__{self.explorer}__{self.pacer}__{cost}"
+
+    def offsets(self, d: int, K: int) -> list[int]:
+        """Where the estimator, the explorer and the pacer begin in the memory, and its end."""
+        sizes = [scaler_size(d), *(part.size(d, K) for part in self.components)]
+        return [int(at) for at in np.cumsum(sizes)]
+
+
+@cache
+def compose(composition: Composition) -> dict[str, Callable[..., Any]]:
+    """The drivers of a composition, and the kernels that further drivers can be bound to."""
+    estimator, explorer, pacer = composition.components
+    kernels: dict[str, Any] = {
+        "COST_AWARE": composition.cost_aware,
+        **READERS[estimator.reads],
+        **estimator.kernels,
+        **explorer.kernels,
+        **pacer.kernels,
+    }
+    templates = (
+        *(view, propose, learn),
+        *(decide, decide_many, observe, observe_many, absorb, probability),
+    )
+    for template in (kernels.get("forecast", forecast), *templates):
+        kernels[template.__name__] = bind(template, composition.name, kernels)
+    return kernels

@@ -1,0 +1,28 @@
+"""Every error that bccb raises on purpose has one root, :class:`BccbError`."""
+
+
+class BccbError(Exception):
+    """The root of bccb's errors."""
+
+
+class InputError(BccbError, ValueError):
+    """A value from outside is not allowed; the message names the field, the value and the range."""
+
+    def __init__(self, field: str, value: object, allowed: str) -> None:
+        super().__init__(f"{field} is {value!r}, but must be {allowed}")
+        self.field = field
+
+
+class StateError(BccbError):
+    """A call does not fit the state of the object, such as an outcome reported twice."""
+
+
+class FitError(BccbError):
+    """A model cannot be fitted on the rows it was given."""
+
+
+class MissingExtraError(BccbError, ImportError):
+    """An optional dependency is not installed; the message says which extra brings it."""
+
+    def __init__(self, module: str, extra: str) -> None:
+        super().__init__(f"{module} is not installed: pip install 'bccb[{extra}]'")

@@ -1,0 +1,18 @@
+"""Estimators: the effect of treating a user, learned from outcomes. One a file."""
+
+from __future__ import annotations
+
+from bccb.estimators import constant, frozen, given, none, ridge_pair, two_model
+from bccb.kernels.component import Component
+
+ESTIMATORS: dict[str, Component] = {
+    component.name: component
+    for component in (
+        none.NONE,
+        constant.CONSTANT,
+        two_model.TWO_MODEL,
+        ridge_pair.RIDGE_PAIR,
+        frozen.FROZEN,
+        given.GIVEN,
+    )
+}

@@ -1,0 +1,39 @@
+"""A constant: every treatment has the same effect on every user, tau_k(x) = effect."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from bccb.kernels.component import Component
+from bccb.kernels.jit import jit
+from bccb.kernels.linalg import fill
+from bccb.types import Floats
+
+
+class State(NamedTuple):
+    """The one number."""
+
+    effect: float
+
+
+@jit
+def view_estimator(memory: Floats, d: int, K: int) -> State:
+    """See the memory as State."""
+    return State(memory[0])
+
+
+@jit
+def predict(estimator: State, z: Floats, effect: Floats, spread: Floats) -> bool:
+    """tau_k = effect"""
+    fill(effect, estimator.effect)
+    fill(spread, 0.0)
+    return True
+
+
+CONSTANT = Component(
+    name="constant",
+    about="the same effect for everybody",
+    defaults={"effect": 1.0},
+    size=lambda d, K: 1,
+    kernels={"view_estimator": view_estimator, "predict": predict},
+)

@@ -1,0 +1,83 @@
+r"""Frozen logistic regressions (the offline pipeline): one an arm, fitted on history, then fixed.
+
+Each is scikit-learn's ``LogisticRegression`` with its defaults, on the features as they come:
+
+    min_w,b  |w|^2 / 2 + sum_i log(1 + exp(-s_i (w . x_i + b))),  s_i = +1 or -1,
+
+over the rows of its arm. tau_k(x) = f_k(x) - f_0(x).
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+
+from bccb.errors import FitError, MissingExtraError
+from bccb.kernels.component import Component
+from bccb.kernels.jit import jit
+from bccb.kernels.linalg import row_dot, sigmoid
+from bccb.types import Floats, Log
+
+
+class State(NamedTuple):
+    """The weights of each arm on raw features, the intercept last."""
+
+    weights: Floats  # (K+1, d+1)
+
+
+@jit
+def view_estimator(memory: Floats, d: int, K: int) -> State:
+    """See the memory as State."""
+    return State(memory[: (K + 1) * (d + 1)].reshape(K + 1, d + 1))
+
+
+@jit
+def predict(estimator: State, z: Floats, effect: Floats, spread: Floats) -> bool:
+    """tau_k = f_k - f_0"""
+    f_0 = sigmoid(row_dot(estimator.weights, 0, z))
+    for k in range(effect.shape[0]):
+        effect[k] = sigmoid(row_dot(estimator.weights, k + 1, z)) - f_0
+        spread[k] = 0.0
+    return True
+
+
+def fit(memory: Floats, log: Log) -> None:
+    """Fit every arm on ``log`` and write the weights; on failure write nothing."""
+    d, K = log.features.shape[1], log.treatments
+    weights = [
+        logistic_regression(log.features[log.actions == arm], log.outcomes[log.actions == arm], arm)
+        for arm in range(K + 1)
+    ]
+    view_estimator(memory, d, K).weights[:] = weights
+
+
+def logistic_regression(features: Floats, outcomes: Floats, arm: int) -> Floats:
+    """The weights of one arm, the intercept last."""
+    name = "the control" if arm == 0 else f"treatment {arm}"
+    if len(np.unique(outcomes)) < 2:
+        only = f"only outcome {outcomes[0]:g}" if len(outcomes) else "no rows"
+        raise FitError(f"history of {len(outcomes)} rows in {name} has {only}: nothing to fit")
+    if not np.isin(outcomes, (0.0, 1.0)).all():
+        raise FitError(f"history in {name} has outcomes other than 0 and 1")
+    try:
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.linear_model import LogisticRegression
+    except ImportError:
+        raise MissingExtraError("scikit-learn", "lab") from None
+    with warnings.catch_warnings():
+        # the defaults stop at 100 iterations, converged or not, and so does the paper's pipeline
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = LogisticRegression().fit(features, outcomes)
+    return np.append(model.coef_[0], model.intercept_[0])
+
+
+FROZEN = Component(
+    name="frozen",
+    about="two frozen logistic regressions",
+    size=lambda d, K: (K + 1) * (d + 1),
+    reads="raw",
+    fit=fit,
+    kernels={"view_estimator": view_estimator, "predict": predict},
+)

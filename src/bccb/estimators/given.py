@@ -1,0 +1,21 @@
+"""Given: the first K features of a user are the true effects, as only a simulator knows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bccb.kernels.component import Component
+from bccb.kernels.jit import jit
+from bccb.types import Floats
+
+
+@jit
+def predict(estimator: Any, z: Floats, effect: Floats, spread: Floats) -> bool:
+    """tau_k = x_k"""
+    for k in range(effect.shape[0]):
+        effect[k] = z[k]
+        spread[k] = 0.0
+    return True
+
+
+GIVEN = Component(name="given", about="the true effects", reads="raw", kernels={"predict": predict})

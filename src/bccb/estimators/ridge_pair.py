@@ -1,0 +1,87 @@
+r"""Ridge pair (section 4.5, Uplifting Bandits): one online ridge regression an arm.
+
+    A_a = ridge I + sum z z',    theta_a = A_a^-1 sum y z,    tau_k = (theta_k - theta_0) . z,
+    spread_k = sqrt(z' (A_k^-1 + A_0^-1) z).
+
+A^-1 is kept by rank-one updates (Sherman and Morrison), and theta by the matching recursion
+theta <- theta + A^-1 z (y - theta . z), with the new A^-1.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from bccb.kernels.component import Component
+from bccb.kernels.jit import jit
+from bccb.kernels.linalg import dot, downdate, quadratic, row_dot
+from bccb.types import Floats
+
+
+class State(NamedTuple):
+    """Weights and inverse Gram matrices, m = d + 1."""
+
+    theta: Floats  # (K+1, m)
+    inverse: Floats  # (K+1, m, m)
+    column: Floats  # (m,), work space
+
+
+def size(d: int, K: int) -> int:
+    """The number of slots."""
+    m = d + 1
+    return 1 + (K + 1) * (m + m * m) + m
+
+
+def start(memory: Floats, d: int, K: int) -> None:
+    """A_a = ridge I before the first user."""
+    view_estimator(memory, d, K).inverse[:] = np.eye(d + 1) / memory[0]
+
+
+@jit
+def view_estimator(memory: Floats, d: int, K: int) -> State:
+    """See the memory as State."""
+    A, m = K + 1, d + 1
+    first, second = 1 + A * m, 1 + A * m + A * m * m
+    return State(
+        memory[1:first].reshape(A, m),
+        memory[first:second].reshape(A, m, m),
+        memory[second : second + m],
+    )
+
+
+@jit
+def predict(estimator: State, z: Floats, effect: Floats, spread: Floats) -> bool:
+    """tau_k and its width."""
+    base = row_dot(estimator.theta, 0, z)
+    base_width = quadratic(estimator.inverse[0], z)
+    for k in range(effect.shape[0]):
+        effect[k] = row_dot(estimator.theta, k + 1, z) - base
+        spread[k] = math.sqrt(max(quadratic(estimator.inverse[k + 1], z) + base_width, 0.0))
+    return True
+
+
+@jit
+def learn_estimator(estimator: State, z: Floats, arm: int, y: float) -> None:
+    """One rank-one update of the arm's regression."""
+    theta, inverse = estimator.theta[arm], estimator.inverse[arm]
+    error = y - dot(theta, z)
+    downdate(inverse, z, estimator.column)
+    for i in range(z.shape[0]):
+        theta[i] += error * row_dot(inverse, i, z)
+
+
+RIDGE_PAIR = Component(
+    name="ridge-pair",
+    about="ridge pair",
+    defaults={"ridge": 1.0},
+    size=size,
+    start=start,
+    reads="standardised",
+    kernels={
+        "view_estimator": view_estimator,
+        "predict": predict,
+        "learn_estimator": learn_estimator,
+    },
+)

@@ -1,0 +1,1 @@
+"""Evaluation: replay on randomised logs, estimates and tests."""

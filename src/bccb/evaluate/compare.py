@@ -1,0 +1,204 @@
+"""Compare policies: each one replayed at each budget with each seed, on the same streams."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import asdict, dataclass, replace
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+
+from bccb.data.simulator import simulate
+from bccb.errors import FitError, InputError
+from bccb.evaluate.oracle import best_fixed_price
+from bccb.evaluate.replay import Replay, replay, stream
+from bccb.policies import make, spec_of
+from bccb.policy import Policy
+from bccb.types import Ints, Log
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What one seed is run on: the log, the rows that are streamed, the rows that are history."""
+
+    log: Log
+    order: Ints
+    history: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One replay, as it stands in the results."""
+
+    policy: str
+    budget: float
+    seed: int
+    conversions: float
+    incremental: float
+    incremental_se: float
+    spend: float
+    treated: int
+    matched: int
+    encountered: int
+    proposed: float
+    realised: float
+    seconds: float
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One policy at one budget over all seeds: means, and standard deviations over the seeds."""
+
+    policy: str
+    budget: float
+    seeds: int
+    conversions: float
+    conversions_deviation: float
+    incremental: float
+    incremental_deviation: float
+    spend: float
+    matched: float
+    proposed: float
+    seconds: float
+    note: str = ""
+
+
+def from_log(log: Log, users: int, history: int) -> Callable[[int], Trial]:
+    """Trials that stream ``users`` rows of one log in the order of the seed."""
+
+    def trial(seed: int) -> Trial:
+        order, rest = stream(log, seed, users)
+        return Trial(log, order, rest[:history])
+
+    return trial
+
+
+def from_simulator(users: int, history: int) -> Callable[[int], Trial]:
+    """Trials with new users for each seed."""
+
+    def trial(seed: int) -> Trial:
+        rows = np.arange(users + history)
+        return Trial(simulate(users + history, seed=seed), rows[:users], rows[users:])
+
+    return trial
+
+
+def compare(
+    trials: Callable[[int], Trial],
+    policies: Sequence[str],
+    budgets: Sequence[float],
+    seeds: Sequence[int],
+    jobs: int = 1,
+) -> Iterator[Row]:
+    """Yield a row for each policy, budget and seed, as each is ready; ``jobs`` threads run them.
+
+    Threads are enough, because the compiled loops run without the interpreter's lock, and the log
+    is not copied.
+    """
+    if jobs < 1:
+        raise InputError("jobs", jobs, "1 or above")
+    done: SimpleQueue[Row] = SimpleQueue()
+
+    def work(seed: int) -> None:
+        trial = trials(seed)
+        for policy in policies:
+            for budget in budgets:
+                done.put(run(trial, policy, budget, seed))
+
+    with ThreadPoolExecutor(jobs) as pool:
+        waiting: set[Future[None]] = {pool.submit(work, seed) for seed in seeds}
+        try:
+            while waiting:
+                finished, waiting = wait(waiting, timeout=0.1, return_when=FIRST_COMPLETED)
+                while not done.empty():
+                    yield done.get()
+                for future in finished:
+                    future.result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def run(trial: Trial, name: str, budget: float, seed: int) -> Row:
+    """Replay one policy; one that cannot be fitted on its history treats nobody and says why."""
+    spec = spec_of(name)
+    log, note = trial.log, ""
+    parameters: dict[str, float] = {}
+    if spec.needs == "effects":
+        if log.effects is None:
+            raise InputError("policy", name, "used on simulated users, whose effects are known")
+        stream_effects, costs = log.effects[trial.order], log.costs[trial.order]
+        parameters["threshold"] = best_fixed_price(stream_effects, costs, log.shares, budget)
+        log = replace(log, features=log.effects, feature_names=())
+    policy = make(
+        name,
+        budget=budget,
+        horizon=len(trial.order),
+        features=log.features.shape[1],
+        treatments=log.treatments,
+        seed=seed,
+        **parameters,
+    )
+    if spec.needs == "history":
+        note = _learn(policy, log, trial.history)
+    return _row(name, budget, seed, replay(policy, log, trial.order), note)
+
+
+def _learn(policy: Policy, log: Log, history: Ints) -> str:
+    if not len(history):
+        return "treats nobody: no rows are left for history"
+    try:
+        policy.learn(log.take(history))
+    except FitError as error:
+        return f"treats nobody: {error}"
+    return ""
+
+
+def _row(name: str, budget: float, seed: int, result: Replay, note: str) -> Row:
+    figures: dict[str, Any] = {
+        field: getattr(result, field)
+        for field in Row.__dataclass_fields__
+        if hasattr(result, field)
+    }
+    return Row(policy=name, budget=budget, seed=seed, note=note, **figures)
+
+
+def summarise(rows: Iterable[Row]) -> list[Summary]:
+    """One summary for each policy and budget, in the order in which they first appear."""
+    groups: dict[tuple[float, str], list[Row]] = {}
+    for row in sorted(rows, key=lambda row: row.seed):
+        groups.setdefault((row.budget, row.policy), []).append(row)
+    return [_summary(group) for group in groups.values()]
+
+
+def _summary(group: list[Row]) -> Summary:
+    def mean(field: str) -> float:
+        return statistics.fmean(getattr(row, field) for row in group)
+
+    def deviation(field: str) -> float:
+        return statistics.stdev(getattr(row, field) for row in group) if len(group) > 1 else 0.0
+
+    notes = [row.note for row in group if row.note]
+    return Summary(
+        policy=group[0].policy,
+        budget=group[0].budget,
+        seeds=len(group),
+        conversions=mean("conversions"),
+        conversions_deviation=deviation("conversions"),
+        incremental=mean("incremental"),
+        incremental_deviation=deviation("incremental"),
+        spend=mean("spend"),
+        matched=mean("matched"),
+        proposed=mean("proposed"),
+        seconds=mean("seconds"),
+        note=f"{len(notes)} of {len(group)} runs: {notes[0]}" if notes else "",
+    )
+
+
+def to_json(rows: Sequence[Row], summary: Sequence[Summary]) -> dict[str, Any]:
+    """Plain types: every run, and every summary."""
+    return {"rows": [asdict(row) for row in rows], "summary": [asdict(line) for line in summary]}

@@ -1,0 +1,212 @@
+r"""Replay: a policy driven over the log of a randomised trial.
+
+Users are streamed in a given order. Where the policy proposes what the trial did, the outcome is
+seen, learned and, for a treatment, paid for; other users are skipped, but the clock counts them.
+The run ends when what is left buys nothing more in the stream.
+
+Incremental conversions are those that the paid treatments caused. Of the users for whom the policy
+proposes treatment k, the trial treated a share e_k and left a share e_0 alone, by chance; so
+
+    incremental = sum_{proposed k} ( Y 1[A = k] - Y 1[A = 0] e_k / e_0 )
+
+is unbiased: the treated conversions, less what the same users would have done anyway. The sum of
+Y / e_k - Y / e_0 would count users as treated whom the budget did not pay for.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import NamedTuple
+
+import numpy as np
+
+from bccb.drivers import (
+    FEATURES,
+    MICROS,
+    REMAINING,
+    TREATMENTS,
+    Composition,
+    compose,
+    learn,
+    micros_of,
+    propose,
+    space_size,
+    trace_size,
+    view,
+    view_work,
+)
+from bccb.errors import InputError
+from bccb.kernels.borrow import borrow
+from bccb.kernels.jit import bind, jit
+from bccb.policy import Policy
+from bccb.types import Floats, Ints, Log
+
+BLOCK = 64  # users fetched together, so that their cache misses overlap
+POINTS = 200  # of a trajectory
+
+
+class Tally(NamedTuple):
+    """What a replay counts."""
+
+    encountered: int
+    proposed: int
+    matched: int
+    treated: int
+    conversions: float
+    incremental: float
+    incremental_squares: float
+
+
+class Space(NamedTuple):
+    """Work space of a replay, from the caller."""
+
+    trace: Floats
+    space: Floats
+    cost: Floats  # (K,)
+    features: Floats  # (BLOCK, d)
+    costs: Floats  # (BLOCK, K)
+
+
+@jit
+def run(
+    counts: Ints,
+    memory: Floats,
+    order: Ints,
+    log_features: Floats,
+    log_actions: Ints,
+    log_outcomes: Floats,
+    log_costs: Floats,
+    odds: Floats,
+    least: int,
+    trajectory: Floats,
+    space: Space,
+) -> Tally:
+    """Stream the rows ``order`` of the log; odds[k] = e_k / e_0; ``least`` is the lowest cost."""
+    counts, features, outcomes = borrow(counts), borrow(log_features), borrow(log_outcomes)
+    parts, work = view(counts, memory), view_work(counts, space.trace, space.space)
+    d, K, n = counts[FEATURES], counts[TREATMENTS], order.shape[0]
+    x, cost = work.x, borrow(space.cost)
+    near_x, near_cost = borrow(space.features), borrow(space.costs)
+    start, points = counts[REMAINING], trajectory.shape[0]
+    t, point, proposed, matched, treated = 0, 0, 0, 0, 0
+    conversions, incremental, squares = 0.0, 0.0, 0.0
+    while t < n and counts[REMAINING] >= least:
+        if t % BLOCK == 0:
+            for i in range(min(BLOCK, n - t)):
+                for j in range(d):
+                    near_x[i, j] = features[order[t + i], j]
+                for k in range(K):
+                    near_cost[i, k] = log_costs[order[t + i], k]
+        for j in range(d):
+            x[j] = near_x[t % BLOCK, j]
+        for k in range(K):
+            cost[k] = near_cost[t % BLOCK, k]
+        action, lam, _ = propose(counts, parts, x, cost, work)
+        logged, y = log_actions[order[t]], outcomes[order[t]]
+        t += 1
+        if action > 0:
+            proposed += 1
+            weight = y if logged == action else (-y * odds[action] if logged == 0 else 0.0)
+            incremental += weight
+            squares += weight * weight
+        if action == logged:
+            matched += 1
+            if action > 0:
+                treated += 1
+                conversions += y
+                counts[REMAINING] -= micros_of(cost[action - 1])
+            learn(parts, work.z, action, y)
+        if t * points >= (point + 1) * n:
+            trajectory[point, 0] = t
+            trajectory[point, 1] = (start - counts[REMAINING]) / MICROS
+            trajectory[point, 2] = lam
+            trajectory[point, 3] = conversions
+            point += 1
+    return Tally(t, proposed, matched, treated, conversions, incremental, squares)
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """One run: what was spent, what it brought, and the path there."""
+
+    conversions: float
+    incremental: float
+    incremental_se: float
+    spend: float
+    treated: int
+    matched: int
+    encountered: int
+    proposed: float
+    realised: float
+    seconds: float
+    trajectory: Floats = field(repr=False)  # rows of (users, spend, price, conversions)
+
+
+def stream(log: Log, seed: int, users: int) -> tuple[Ints, Ints]:
+    """The rows of a stream of ``users`` drawn without replacement, and the rows outside it."""
+    if not 1 <= users <= log.users:
+        raise InputError("users", users, f"from 1 to {log.users}, the rows of the log")
+    order = np.random.default_rng(seed).permutation(log.users)
+    return order[:users], order[users:]
+
+
+def replay(policy: Policy, log: Log, order: Ints | None = None) -> Replay:
+    """Drive ``policy`` over the rows ``order`` of ``log``, by default all of them as they stand.
+
+    >>> import bccb
+    >>> from bccb.data import simulate
+    >>> policy = bccb.make("thompson", budget=100, horizon=5_000, features=12, seed=1)
+    >>> result = replay(policy, simulate(5_000, seed=1))
+    >>> result.spend <= 100, result.matched <= result.encountered
+    (True, True)
+    """
+    d, K = policy.features, policy.treatments
+    for what, got, want in (
+        ("features", log.features.shape[1], d),
+        ("treatments", log.treatments, K),
+    ):
+        if got != want:
+            raise InputError(f"the number of {what} in the log", got, f"{want}, as the policy has")
+    if log.shares.min() <= 0.0:
+        raise InputError("the smallest share of an arm", 0.0, "above 0")
+    rows = np.arange(log.users) if order is None else order
+    trajectory = np.zeros((POINTS, 4))
+    space = Space(
+        np.empty(trace_size(policy.counts)),
+        np.empty(space_size(d, K)),
+        np.empty(K),
+        np.empty((BLOCK, d)),
+        np.empty((BLOCK, K)),
+    )
+    before = policy.spent
+    least = micros_of(float(log.costs[rows].min()))
+    kernel = partial(_compiled(policy.composition), policy.counts, policy.memory)
+    arrays = (log.features, log.actions, log.outcomes, log.costs, log.shares / log.shares[0])
+    kernel(rows[:0], *arrays, least, trajectory, space)  # compiles, so that the clock need not
+    began = time.perf_counter()
+    tally = kernel(rows, *arrays, least, trajectory, space)
+    seconds = time.perf_counter() - began
+    n = tally.encountered
+    variance = tally.incremental_squares - tally.incremental**2 / max(n, 1)
+    return Replay(
+        conversions=tally.conversions,
+        incremental=tally.incremental,
+        incremental_se=math.sqrt(max(variance, 0.0)),
+        spend=policy.spent - before,
+        treated=tally.treated,
+        matched=tally.matched,
+        encountered=n,
+        proposed=tally.proposed / max(n, 1),
+        realised=tally.treated / max(tally.matched, 1),
+        seconds=seconds,
+        trajectory=trajectory[trajectory[:, 0] > 0],
+    )
+
+
+@cache
+def _compiled(composition: Composition) -> Callable[..., Tally]:
+    return bind(run, composition.name, compose(composition))

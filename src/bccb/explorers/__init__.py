@@ -1,0 +1,16 @@
+"""Explorers: what is added to the effect so that a policy keeps learning. One a file."""
+
+from __future__ import annotations
+
+from bccb.explorers import beta_difference, coin, none, upper_confidence
+from bccb.kernels.component import Component
+
+EXPLORERS: dict[str, Component] = {
+    component.name: component
+    for component in (
+        none.NONE,
+        coin.COIN,
+        beta_difference.BETA_DIFFERENCE,
+        upper_confidence.UPPER_CONFIDENCE,
+    )
+}

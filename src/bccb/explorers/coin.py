@@ -1,0 +1,56 @@
+"""Coin in warm-up: until the estimator is ready, each action is taken with the same chance.
+
+Without it a greedy policy that starts by treating would never see a control (section 4.5). The
+coin is thrown over all K + 1 actions; where it names a treatment that cannot be afforded, the
+user is left alone. As a bonus it is +-FORCE, which outweighs any effect and any price below it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bccb.kernels.component import Component
+from bccb.kernels.jit import jit
+from bccb.kernels.linalg import fill
+from bccb.kernels.rng import key_of, uniform
+from bccb.kernels.slots import chance as certain
+from bccb.types import Floats
+
+FORCE = 1e9
+
+
+@jit
+def explore(
+    explorer: Any, seed: int, number: int, spread: Floats, ready: bool, bonus: Floats
+) -> None:
+    """+FORCE for the action that the coin names, -FORCE for the others; 0 after warm-up."""
+    if ready:
+        fill(bonus, 0.0)
+        return
+    K = bonus.shape[0]
+    named = int(uniform(key_of(seed, number, 0), 0) * (K + 1))
+    fill(bonus, -FORCE)
+    if named > 0:
+        bonus[named - 1] = FORCE
+
+
+@jit
+def chance(explorer: Any, margin: Floats, spread: Floats, ready: bool, action: int) -> float:
+    """1 / (K + 1) for each action that can be afforded, the rest for leaving alone."""
+    if ready:
+        return certain(explorer, margin, spread, ready, action)
+    K = len(margin)
+    if action > 0:
+        return 0.0 if margin[action - 1] == -np.inf else 1.0 / (K + 1)
+    out_of_reach = 0
+    for k in range(K):
+        if margin[k] == -np.inf:
+            out_of_reach += 1
+    return (1.0 + out_of_reach) / (K + 1.0)
+
+
+COIN = Component(
+    name="coin", about="coin in warm-up", kernels={"explore": explore, "chance": chance}
+)

@@ -1,0 +1,50 @@
+"""Upper confidence: b_k = width x spread_k, the estimator's own standard error scaled."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from bccb.kernels.component import Component
+from bccb.kernels.jit import jit
+from bccb.types import Floats
+
+
+class State(NamedTuple):
+    """The number of standard errors."""
+
+    width: float
+
+
+@jit
+def view_explorer(memory: Floats, d: int, K: int) -> State:
+    """See the memory as State."""
+    return State(memory[0])
+
+
+@jit
+def explore(
+    explorer: State, seed: int, number: int, spread: Floats, ready: bool, bonus: Floats
+) -> None:
+    """b_k = width spread_k"""
+    for k in range(bonus.shape[0]):
+        bonus[k] = explorer.width * spread[k]
+
+
+@jit
+def chance(explorer: State, margin: Floats, spread: Floats, ready: bool, action: int) -> float:
+    """Nothing is drawn: 1 for the best action, 0 for the others."""
+    best, largest = 0, 0.0
+    for k in range(margin.shape[0]):
+        score = margin[k] + explorer.width * spread[k]
+        if score > largest:
+            best, largest = k + 1, score
+    return 1.0 if action == best else 0.0
+
+
+UPPER_CONFIDENCE = Component(
+    name="upper-confidence",
+    about="upper confidence",
+    defaults={"width": 1.0},
+    size=lambda d, K: 1,
+    kernels={"view_explorer": view_explorer, "explore": explore, "chance": chance},
+)

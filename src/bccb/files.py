@@ -1,0 +1,30 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bccb.errors import InputError
+
+
+@contextmanager
+def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A draft beside ``path`` that takes its place when the block ends well, and vanishes else.
+
+    In the same folder, so that the rename stays within one file system and is atomic.
+    """
+    target = Path(path)
+    draft = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+    try:
+        yield draft
+        with draft.open("rb") as file:
+            os.fsync(file.fileno())
+        draft.replace(target)
+    except OSError as error:
+        raise InputError("path", str(path), f"a file that can be written ({error})") from None
+    finally:
+        draft.unlink(missing_ok=True)

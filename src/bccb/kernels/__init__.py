@@ -1,0 +1,1 @@
+"""Compiled mathematics without input or output: the compiler, random numbers, linear algebra."""

@@ -1,0 +1,29 @@
+"""What a component is to the rest: a name, its parameters, its memory and its kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from bccb.types import Floats, Log
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """An estimator, an explorer or a pacer.
+
+    Its memory is one run of float64 slots: first its parameters, in the order of ``defaults``,
+    then whatever it learns. ``size`` gives the number of all its slots for d features and K
+    treatments; ``start`` writes what it knows before the first user, where that is not zero.
+    ``kernels`` fill the slots of ``bccb.kernels.slots`` by name.
+    """
+
+    name: str
+    about: str
+    kernels: Mapping[str, Callable[..., Any]]
+    defaults: Mapping[str, float] = field(default_factory=dict)
+    size: Callable[[int, int], int] = lambda d, K: 0
+    start: Callable[[Floats, int, int], None] | None = None
+    reads: Literal["nothing", "raw", "standardised"] = "nothing"
+    fit: Callable[[Floats, Log], None] | None = None  # learns history at once, not row by row

@@ -1,0 +1,86 @@
+"""How bccb compiles: Numba, cached on disk under a hash of everything that is compiled.
+
+Numba's cache notices an edit of the file that a kernel is written in, but not of the files that
+the kernel calls into. So the cache lives in a folder named by a hash of all compiled sources: an
+edit anywhere gives a new folder, and stale code cannot run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import FunctionType
+from typing import Any, ParamSpec, TypeVar, cast
+
+import numba
+import numpy as np
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# Inlining spares a reference count for every array of a state at every call. NumPy's error model
+# spares the test for zero before a division, which would keep loops from being vectorised.
+OPTIONS: dict[str, Any] = {"nogil": True, "forceinline": True, "error_model": "numpy"}
+PACKAGE = Path(__file__).parent.parent
+NEVER_COMPILED = {"cli.py", "client.py", "data", "experiments", "ledger", "report", "serve"}
+
+
+@cache
+def cache_folder() -> str:
+    """The folder of compiled kernels: ``$BCCB_CACHE``, else the user's cache folder."""
+    digest = hashlib.sha256(numba.__version__.encode())
+    for source in sorted(PACKAGE.rglob("*.py")):
+        path = source.relative_to(PACKAGE)
+        if path.parts[0] in NEVER_COMPILED:
+            continue
+        digest.update(path.as_posix().encode())
+        digest.update(source.read_bytes())
+    root = os.environ.get("BCCB_CACHE") or _user_cache()
+    return str(Path(root) / f"kernels-{digest.hexdigest()[:16]}")
+
+
+def _user_cache() -> str:
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or str(Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = str(Path.home() / "Library" / "Caches")
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return str(Path(base) / "bccb")
+
+
+def jit(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile ``function`` at its first call, without the interpreter lock, cached on disk."""
+    settings: Any = numba.config
+    shared = settings.CACHE_DIR
+    settings.CACHE_DIR = cache_folder()  # is read while decorating, and is everybody's setting
+    try:
+        return cast("Callable[P, R]", numba.njit(**OPTIONS, cache=True)(function))
+    except RuntimeError:  # no folder can be written to: compile in every process instead
+        return cast("Callable[P, R]", numba.njit(**OPTIONS)(function))
+    finally:
+        settings.CACHE_DIR = shared
+
+
+def bind(template: Callable[P, R], name: str, kernels: dict[str, Any]) -> Callable[P, R]:
+    """Compile a copy of ``template`` in which the global names of ``kernels`` mean these.
+
+    A closure would do the same, but Numba's cache never finds a closure again. It finds a copy by
+    its qualified name, which therefore carries ``name``.
+    """
+    source = cast("FunctionType", getattr(template, "py_func", template))
+    copy = FunctionType(source.__code__, {**source.__globals__, **kernels}, source.__name__)
+    copy.__qualname__ = f"{source.__name__}_{name.replace('-', '_')}"
+    copy.__module__ = source.__module__
+    return jit(cast("Callable[P, R]", copy))
+
+
+def wrapping(function: Callable[P, R]) -> Callable[P, R]:
+    """Let 64 bits wrap round in silence where ``function`` runs as plain Python."""
+    if not cast("Any", numba.config).DISABLE_JIT:
+        return function  # compiled integers wrap round as they are
+    return np.errstate(over="ignore")(function)

@@ -1,0 +1,75 @@
+"""Small dense linear algebra for one user at a time: no allocation, no BLAS call."""
+
+from __future__ import annotations
+
+import math
+
+from bccb.kernels.jit import jit
+from bccb.types import Floats
+
+
+@jit
+def fill(a: Floats, value: float) -> None:
+    """A <- value; as a loop, because Numba's slice assignment costs ten times as much."""
+    for j in range(a.shape[0]):
+        a[j] = value
+
+
+@jit
+def copy(a: Floats, b: Floats) -> None:
+    """A <- b"""
+    for j in range(b.shape[0]):
+        a[j] = b[j]
+
+
+@jit
+def dot(a: Floats, b: Floats) -> float:
+    """A . b"""
+    total = 0.0
+    for j in range(a.shape[0]):
+        total += a[j] * b[j]
+    return total
+
+
+@jit
+def row_dot(A: Floats, i: int, b: Floats) -> float:
+    """A_i . b, without making a view of the row, which costs a reference count."""
+    total = 0.0
+    for j in range(b.shape[0]):
+        total += A[i, j] * b[j]
+    return total
+
+
+@jit
+def sigmoid(score: float) -> float:
+    """1 / (1 + exp(-score)), without overflow."""
+    if score >= 0.0:
+        return 1.0 / (1.0 + math.exp(-score))
+    e = math.exp(score)
+    return e / (1.0 + e)
+
+
+@jit
+def quadratic(A: Floats, z: Floats) -> float:
+    """Z' A z for a symmetric A."""
+    total = 0.0
+    for i in range(z.shape[0]):
+        row = 0.5 * A[i, i] * z[i]
+        for j in range(i):
+            row += A[i, j] * z[j]
+        total += 2.0 * z[i] * row
+    return total
+
+
+@jit
+def downdate(inverse: Floats, z: Floats, column: Floats) -> None:
+    """Turn A^-1 into (A + z z')^-1 by Sherman and Morrison; ``column`` is work space for A^-1 z."""
+    m = z.shape[0]
+    scale = 1.0
+    for i in range(m):
+        column[i] = row_dot(inverse, i, z)
+        scale += column[i] * z[i]
+    for i in range(m):
+        share = column[i] / scale
+        for j in range(m):
+            inverse[i, j] -= share * column[j]

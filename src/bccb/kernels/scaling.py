@@ -1,0 +1,80 @@
+r"""Running standardisation: z_j = (x_j - m_j) / s_j, with m and s of the users seen so far.
+
+Welford's recurrences, n being the number of users seen, this one included:
+
+    m <- m + (x - m) / n,    q <- q + (x - m_old) (x - m_new),    s^2 = q / n.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from bccb.kernels.jit import jit
+from bccb.kernels.linalg import copy
+from bccb.types import Floats
+
+NEGLIGIBLE = 1e-12  # a variance below this share of the squared mean is rounding, not variation
+
+
+class Scaler(NamedTuple):
+    """The running moments of d features."""
+
+    seen: Floats  # (1,)
+    mean: Floats  # (d,)
+    square: Floats  # (d,), the sum of squared deviations
+
+
+def scaler_size(d: int) -> int:
+    """The number of slots that the moments of d features take."""
+    return 1 + 2 * d
+
+
+@jit
+def view_scaler(memory: Floats, d: int) -> Scaler:
+    """The scaler's part of the memory."""
+    return Scaler(memory[:1], memory[1 : 1 + d], memory[1 + d : 1 + 2 * d])
+
+
+@jit
+def see(scaler: Scaler, x: Floats) -> None:
+    """Take one more user into the moments."""
+    scaler.seen[0] += 1.0
+    share = 1.0 / scaler.seen[0]
+    for j in range(x.shape[0]):
+        delta = x[j] - scaler.mean[j]
+        mean = scaler.mean[j] + delta * share
+        scaler.mean[j] = mean
+        scaler.square[j] += delta * (x[j] - mean)
+
+
+@jit
+def standardise(scaler: Scaler, x: Floats, z: Floats) -> None:
+    """Write the standardised features and a closing 1; a constant feature becomes 0."""
+    d = x.shape[0]
+    share = 1.0 / max(scaler.seen[0], 1.0)
+    for j in range(d):
+        m = scaler.mean[j]
+        variance = scaler.square[j] * share
+        z[j] = (x[j] - m) / math.sqrt(variance) if variance > NEGLIGIBLE * m * m else 0.0
+    z[d] = 1.0
+
+
+@jit
+def see_nothing(scaler: Scaler, x: Floats) -> None:
+    """Keep no moments."""
+
+
+@jit
+def keep_raw(scaler: Scaler, x: Floats, z: Floats) -> None:
+    """Write the features as they are and a closing 1."""
+    copy(z, x)
+    z[x.shape[0]] = 1.0
+
+
+READERS: dict[str, dict[str, Callable[..., Any]]] = {  # by what an estimator reads
+    "standardised": {"see": see, "prepare": standardise},
+    "raw": {"see": see_nothing, "prepare": keep_raw},
+    "nothing": {"see": see_nothing, "prepare": keep_raw},
+}

@@ -1,0 +1,98 @@
+"""The slots of a policy: what each component must provide, as kernels that do nothing.
+
+The drivers are written against these names, and ``bind`` puts a policy's own kernels in their
+place. Each docstring is the contract of its slot. A component that leaves a slot empty keeps the
+kernel here. Shapes: d features, K treatments; arm 0 is the control.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from bccb.kernels.jit import jit
+from bccb.kernels.linalg import fill
+from bccb.types import Floats
+
+
+class Nothing(NamedTuple):
+    """The state of a component that has none."""
+
+    memory: Floats
+
+
+@jit
+def view_estimator(memory: Floats, d: int, K: int) -> Any:
+    """The estimator's part of the memory, seen as its named state."""
+    return Nothing(memory)
+
+
+@jit
+def predict(estimator: Any, z: Floats, effect: Floats, spread: Floats) -> bool:
+    """Write effect[k-1] = tau_k(z) and its standard error; tell whether warm-up is over.
+
+    ``z`` has d + 1 entries: the user's features, then the constant 1.
+    """
+    fill(effect, 0.0)
+    fill(spread, 0.0)
+    return True
+
+
+@jit
+def learn_estimator(estimator: Any, z: Floats, arm: int, y: float) -> None:
+    """Learn that a user ``z`` in ``arm`` had outcome ``y``."""
+
+
+@jit
+def view_explorer(memory: Floats, d: int, K: int) -> Any:
+    """The explorer's part of the memory, seen as its named state."""
+    return Nothing(memory)
+
+
+@jit
+def explore(
+    explorer: Any, seed: int, number: int, spread: Floats, ready: bool, bonus: Floats
+) -> None:
+    """Write bonus[k-1] = b_k, what is added to the effect of treatment k in decision ``number``."""
+    fill(bonus, 0.0)
+
+
+@jit
+def learn_explorer(explorer: Any, arm: int, y: float) -> None:
+    """Learn that a user in ``arm`` had outcome ``y``."""
+
+
+@jit
+def chance(explorer: Any, margin: Floats, spread: Floats, ready: bool, action: int) -> float:
+    """The probability that ``action`` maximises margin + bonus, over the explorer's draws.
+
+    ``margin[k-1]`` is tau_k - lambda c_k, or minus infinity where k cannot be afforded.
+    """
+    best, largest = 0, 0.0
+    for k in range(margin.shape[0]):
+        if margin[k] > largest:
+            best, largest = k + 1, margin[k]
+    return 1.0 if action == best else 0.0
+
+
+@jit
+def view_pacer(memory: Floats, d: int, K: int) -> Any:
+    """The pacer's part of the memory, seen as its named state."""
+    return Nothing(memory)
+
+
+@jit
+def note_arrival(pacer: Any, x: Floats, costs: Floats) -> None:
+    """Note a user who arrives, with raw features ``x`` and the cost of each treatment."""
+
+
+@jit
+def forecast(
+    pacer: Any, estimator: Any, explorer: Any, scaler: Any, seed: int, number: int, left: float
+) -> None:
+    """Look at the recent users with today's scores, ``left`` being the money per user to come."""
+
+
+@jit
+def price(pacer: Any, budget_left: float, time_left: float) -> float:
+    """lambda, the price of a unit of money, from the shares of budget and time that are left."""
+    return 0.0

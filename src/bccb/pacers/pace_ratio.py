@@ -1,0 +1,43 @@
+r"""Pace ratio (section 4.3): the price rises where money runs out faster than time.
+
+pace_t = (B_t / B_0) / max((T - t) / T, least_time),
+lambda_t = threshold / max(pace_t, least_pace).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from bccb.kernels.component import Component
+from bccb.kernels.jit import jit
+from bccb.types import Floats
+
+
+class State(NamedTuple):
+    """The base threshold lambda and the two guards."""
+
+    threshold: float
+    least_pace: float
+    least_time: float
+
+
+@jit
+def view_pacer(memory: Floats, d: int, K: int) -> State:
+    """See the memory as State."""
+    return State(memory[0], memory[1], memory[2])
+
+
+@jit
+def price(pacer: State, budget_left: float, time_left: float) -> float:
+    """lambda_t"""
+    pace = budget_left / max(time_left, pacer.least_time)
+    return pacer.threshold / max(pace, pacer.least_pace)
+
+
+PACE_RATIO = Component(
+    name="pace-ratio",
+    about="pace ratio",
+    defaults={"threshold": 1e-3, "least_pace": 0.1, "least_time": 0.01},
+    size=lambda d, K: 3,
+    kernels={"view_pacer": view_pacer, "price": price},
+)

@@ -1,0 +1,115 @@
+"""The table of policies, and how one is made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from bccb.drivers import Composition
+from bccb.errors import InputError
+from bccb.policy import Policy, assemble
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One row of the table: a named composition."""
+
+    name: str
+    about: str
+    composition: Composition
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    needs: Literal["nothing", "history", "effects"] = "nothing"
+
+
+POLICIES: dict[str, Spec] = {
+    spec.name: spec
+    for spec in (
+        Spec(
+            "thompson",
+            "treats when a draw of the treated rate beats one of the control rate",
+            Composition("none", "beta-difference", "none", cost_aware=False),
+        ),
+        Spec(
+            "budgeted-thompson",
+            "Thompson sampling that must beat a paced threshold",
+            Composition("none", "beta-difference", "pace-ratio", cost_aware=False),
+        ),
+        Spec(
+            "hte-greedy",
+            "treats whenever the estimated effect is positive",
+            Composition("two-model", "coin", "none", cost_aware=False),
+        ),
+        Spec(
+            "uplifting-bandit",
+            "upper confidence bounds on the effect, per unit of cost",
+            Composition("ridge-pair", "upper-confidence", "pace-ratio"),
+        ),
+        Spec(
+            "bccb",
+            "the paper's method: effect plus scaled Thompson bonus, per unit of cost, paced",
+            Composition("two-model", "beta-difference", "pace-ratio"),
+            {"eta": 0.1},
+        ),
+        Spec(
+            "offline-uplift",
+            "models fitted on history and frozen, with a fixed price",
+            Composition("frozen", "none", "fixed-price"),
+            needs="history",
+        ),
+        Spec(
+            "cheapest-first",
+            "looks at the cost alone, at the price that uses the budget up",
+            Composition("constant", "none", "budget-forecast"),
+        ),
+        Spec(
+            "treat-all",
+            "treats everybody until the money is gone",
+            Composition("constant", "none", "none", cost_aware=False),
+        ),
+        Spec(
+            "oracle",
+            "knows the true effects and the best fixed price (simulator only)",
+            Composition("given", "none", "fixed-price"),
+            needs="effects",
+        ),
+    )
+}
+DEFAULT = "bccb"
+
+
+def make(
+    name: str = DEFAULT,
+    *,
+    budget: float,
+    horizon: int,
+    features: int,
+    treatments: int = 1,
+    seed: int = 0,
+    **parameters: float,
+) -> Policy:
+    """A new policy from the table: ``budget`` to spend on ``horizon`` users with ``features``.
+
+    ``parameters`` change the defaults of its components; :func:`policies` lists both.
+
+    >>> make("bccb", budget=5_000, horizon=100_000, features=12, eta=0.05).parameters["eta"]
+    0.05
+    """
+    spec = spec_of(name)
+    return assemble(
+        spec.name,
+        spec.composition,
+        budget=budget,
+        horizon=horizon,
+        features=features,
+        treatments=treatments,
+        seed=seed,
+        parameters={**spec.parameters, **parameters},
+    )
+
+
+def spec_of(name: str) -> Spec:
+    """The row of the table with this name."""
+    if name not in POLICIES:
+        raise InputError("policy", name, f"one of {', '.join(POLICIES)}")
+    return POLICIES[name]

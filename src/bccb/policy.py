@@ -1,0 +1,315 @@
+"""A policy: one object that decides on users under a hard budget and learns from outcomes."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from bccb import checks, drivers
+from bccb.decision import Decision
+from bccb.drivers import MICROS, Composition, compose
+from bccb.errors import InputError, StateError
+from bccb.files import written_whole
+from bccb.types import COST_RANGE, OUTCOME_RANGE, Floats, Ints, Log
+
+FORMAT = 1  # of saved policies
+MOST_MONEY = 1e12
+
+
+class Policy:
+    """Decides on one user at a time under a hard budget, and learns from each outcome.
+
+    Made by :func:`make` or :func:`load`. Not safe for use from several threads at once.
+
+    >>> import bccb
+    >>> policy = bccb.make("bccb", budget=100, horizon=1_000, features=2, seed=42)
+    >>> decision = policy.decide([0.3, 1.2], cost=0.5)
+    >>> policy.observe(decision, outcome=0)
+    >>> policy.decisions, policy.spent == decision.cost
+    (1, True)
+    """
+
+    def __init__(
+        self, name: str, composition: Composition, counts: Ints, memory: Floats, waiting: set[int]
+    ) -> None:
+        self.name = name
+        self.composition = composition
+        self.counts = counts
+        self.memory = memory
+        self._waiting = waiting
+        self.features = int(counts[drivers.FEATURES])
+        self.treatments = int(counts[drivers.TREATMENTS])
+        self.kernels = compose(composition)
+        self._decide = self.kernels["decide"]
+        self._observe = self.kernels["observe"]
+        self._trace_size = int(drivers.trace_size(counts))
+        self._x = np.empty(self.features)
+        self._costs = np.empty(self.treatments)
+        self._space = np.empty(drivers.space_size(self.features, self.treatments))
+        self._dimensions = counts[: drivers.TREATMENTS + 1].copy()
+        self._shape = (self.features,)
+        fits = composition.components[0].fit is not None
+        self.needs_history = bool(fits and counts[drivers.HISTORY] == 0)
+
+    # Money and clock
+
+    @property
+    def budget(self) -> float:
+        """The whole budget."""
+        return float(self.counts[drivers.BUDGET]) / MICROS
+
+    @property
+    def remaining(self) -> float:
+        """What is left of it."""
+        return float(self.counts[drivers.REMAINING]) / MICROS
+
+    @property
+    def spent(self) -> float:
+        """What is not left of it."""
+        return float(self.counts[drivers.BUDGET] - self.counts[drivers.REMAINING]) / MICROS
+
+    @property
+    def decisions(self) -> int:
+        """How many users were decided on."""
+        return int(self.counts[drivers.NUMBER])
+
+    @property
+    def waiting(self) -> int:
+        """How many decisions have no outcome yet."""
+        return len(self._waiting)
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The parameters of all components."""
+        found: dict[str, float] = {}
+        for part, at in zip(
+            self.composition.components, self.counts[drivers.AT_ESTIMATOR :], strict=False
+        ):
+            values = self.memory[at : at + len(part.defaults)].tolist()
+            found.update(zip(part.defaults, values, strict=True))
+        return found
+
+    # Deciding and learning
+
+    def decide(self, x: npt.ArrayLike, cost: float | Sequence[float] | Floats) -> Decision:
+        """Decide on a user with features ``x``; ``cost`` is a number, or one for each treatment."""
+        values = x if type(x) is np.ndarray else checks.floats("x", x)
+        if values.shape != self._shape:
+            raise InputError("the shape of x", values.shape, f"{self._shape}")
+        if values.dtype != np.float64:
+            values = checks.floats("x", values)
+        self._x[:] = values
+        if type(cost) is float and self.treatments == 1:
+            self._costs[0] = cost
+        else:
+            self._take_costs(cost)
+        if self.needs_history:
+            raise self._no_history()
+        trace = np.empty(self._trace_size)
+        number, action, price, score = self._decide(
+            self.counts, self.memory, self._x, self._costs, trace, self._space
+        )
+        if action < 0:
+            raise _refusal(self._x, self._costs)
+        self._waiting.add(number)
+        paid = float(self._costs[action - 1]) if action else 0.0
+        return Decision(
+            number, action, paid, price, score, trace, self.composition, self._dimensions
+        )
+
+    def decide_many(self, x: npt.ArrayLike, costs: npt.ArrayLike) -> list[Decision]:
+        """Decide on one user a row, as :meth:`decide` would one after the other; all or none."""
+        xs = checks.matrix("x", x, self.features)
+        prices = np.asarray(costs, np.float64)
+        cost_rows = checks.matrix(
+            "costs", prices[:, None] if prices.ndim == 1 else prices, self.treatments
+        )
+        n = len(xs)
+        if len(cost_rows) != n:
+            raise InputError("the number of costs", len(cost_rows), f"{n}, one row for each user")
+        for i in range(n):
+            if drivers.refuse(xs[i], cost_rows[i]):
+                raise _refusal(xs[i], cost_rows[i], f" of row {i}")
+        if self.needs_history:
+            raise self._no_history()
+        first = self.decisions + 1
+        traces = np.empty((n, self._trace_size))
+        actions, lam, scores = np.empty(n, np.int64), np.empty(n), np.empty(n)
+        self.kernels["decide_many"](
+            self.counts, self.memory, xs, cost_rows, traces, self._space, actions, lam, scores
+        )
+        self._waiting.update(range(first, first + n))
+        paid = np.where(actions > 0, cost_rows[np.arange(n), np.maximum(actions - 1, 0)], 0.0)
+        rows = zip(actions.tolist(), paid.tolist(), lam.tolist(), scores.tolist(), strict=True)
+        return [
+            Decision(first + i, *row, traces[i], self.composition, self._dimensions)
+            for i, row in enumerate(rows)
+        ]
+
+    def observe(self, decision: Decision, outcome: float) -> None:
+        """Learn the outcome, from 0 to 1, of a decision: in any order, after any delay, once."""
+        y = outcome if type(outcome) is float else checks.number("outcome", outcome)
+        if not 0.0 <= y <= 1.0:
+            raise InputError("outcome", outcome, OUTCOME_RANGE)
+        try:
+            self._waiting.remove(decision.number)
+        except KeyError:
+            raise self._not_waiting(decision) from None
+        self._observe(self.counts, self.memory, decision._trace, decision.action, y, self._space)
+
+    def observe_many(self, decisions: Sequence[Decision], outcomes: npt.ArrayLike) -> None:
+        """Learn the outcomes of several decisions, in their order; all or none."""
+        ys = checks.floats("outcomes", outcomes)
+        if ys.shape != (len(decisions),):
+            raise InputError("the shape of outcomes", ys.shape, f"({len(decisions)},)")
+        for i in np.flatnonzero(~((ys >= 0) & (ys <= 1)))[:1]:
+            raise InputError(f"outcome {i}", float(ys[i]), OUTCOME_RANGE)
+        numbers = {decision.number for decision in decisions}
+        for decision in decisions:
+            if decision.number not in self._waiting:
+                raise self._not_waiting(decision)
+        if len(numbers) < len(decisions):
+            raise StateError("a decision stands twice in this list, and can be observed only once")
+        if not decisions:
+            return
+        self._waiting -= numbers
+        traces = np.array([decision._trace for decision in decisions])
+        actions = np.array([decision.action for decision in decisions], np.int64)
+        self.kernels["observe_many"](self.counts, self.memory, traces, actions, ys, self._space)
+
+    def learn(self, log: Log) -> None:
+        """Learn from history, before the first user. If that fails, nothing was learned."""
+        if self.decisions:
+            raise StateError(f"{self.decisions} users were decided on: history comes before them")
+        self.check(log)
+        estimator = self.composition.components[0]
+        if estimator.fit is not None:
+            at, end = self.counts[drivers.AT_ESTIMATOR], self.counts[drivers.AT_EXPLORER]
+            estimator.fit(self.memory[at:end], log)
+        self.kernels["absorb"](
+            self.counts, self.memory, log.features, log.actions, log.outcomes, self._space
+        )
+        self.needs_history = False
+
+    def check(self, log: Log) -> None:
+        """Refuse a log with other dimensions than this policy's."""
+        for what, got, want in (
+            ("features", log.features.shape[1], self.features),
+            ("treatments", log.treatments, self.treatments),
+        ):
+            if got != want:
+                raise InputError(f"the number of {what} in the log", got, f"{want}, as the policy")
+
+    # Keeping
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the whole state; :func:`load` continues from it bit for bit."""
+        header = {
+            "format": FORMAT,
+            "name": self.name,
+            "composition": {
+                "estimator": self.composition.estimator,
+                "explorer": self.composition.explorer,
+                "pacer": self.composition.pacer,
+                "cost_aware": self.composition.cost_aware,
+            },
+        }
+        with written_whole(path) as draft, draft.open("wb") as file:
+            np.savez(
+                file,
+                header=np.frombuffer(json.dumps(header).encode(), np.uint8),
+                counts=self.counts,
+                memory=self.memory,
+                waiting=np.array(sorted(self._waiting), np.int64),
+            )
+
+    def _take_costs(self, cost: float | Sequence[float] | Floats) -> None:
+        values = checks.floats("cost", cost).reshape(-1)
+        if values.shape != (self.treatments,):
+            raise InputError("the number of costs", len(values), f"{self.treatments}")
+        self._costs[:] = values
+
+    def _no_history(self) -> StateError:
+        return StateError(f"{self.name} has learned nothing: call learn(log) with history first")
+
+    def _not_waiting(self, decision: Decision) -> StateError:
+        if decision.number > self.decisions:
+            return StateError(f"decision {decision.number} was not made by this policy")
+        return StateError(f"decision {decision.number} was observed already")
+
+
+def assemble(
+    name: str,
+    composition: Composition,
+    *,
+    budget: float,
+    horizon: int,
+    features: int,
+    treatments: int,
+    seed: int,
+    parameters: Mapping[str, float],
+) -> Policy:
+    """A new policy from any composition, whether it stands in the table or not."""
+    d = checks.whole("features", features, 0, 100_000)
+    K = checks.whole("treatments", treatments, 1, 1_000)
+    counts = np.zeros(drivers.COUNTS, np.int64)
+    counts[drivers.FEATURES], counts[drivers.TREATMENTS] = d, K
+    counts[drivers.SEED] = checks.whole("seed", seed, 0, 2**63 - 1)
+    counts[drivers.HORIZON] = checks.whole("horizon", horizon, 1, 2**53)
+    money = checks.number("budget", budget)
+    if not 1 / MICROS <= money <= MOST_MONEY:
+        raise InputError("budget", budget, f"from 0.000001 to {MOST_MONEY:,.0f}")
+    counts[drivers.BUDGET] = counts[drivers.REMAINING] = budget_micros(money)
+    counts[drivers.AT_ESTIMATOR :] = offsets = composition.offsets(d, K)
+    memory = np.zeros(offsets[-1])
+    rest = dict(parameters)
+    for part, at in zip(composition.components, offsets, strict=False):
+        block = memory[at : at + part.size(d, K)]
+        for i, (key, value) in enumerate(part.defaults.items()):
+            block[i] = checks.number(key, rest.pop(key, value))
+        if part.start is not None:
+            part.start(block, d, K)
+    if rest:
+        known = [key for part in composition.components for key in part.defaults]
+        allowed = f"one of {', '.join(known)}" if known else "absent: it has no parameters"
+        raise InputError(f"a parameter of {name}", next(iter(rest)), allowed)
+    return Policy(name, composition, counts, memory, set())
+
+
+def budget_micros(money: float) -> int:
+    """A budget in integer micros, rounded down."""
+    return math.floor(money * MICROS + drivers.ROUNDING)
+
+
+def load(path: str | os.PathLike[str]) -> Policy:
+    """The policy that :meth:`Policy.save` wrote."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            header = json.loads(file["header"].tobytes())
+            counts, memory, waiting = file["counts"], file["memory"], file["waiting"]
+    except FileNotFoundError:
+        raise InputError("path", str(path), "a file that exists") from None
+    except Exception as error:
+        raise InputError("path", str(path), f"a saved policy ({error})") from None
+    if header.get("format") != FORMAT:
+        raise InputError("the format of the saved policy", header.get("format"), f"{FORMAT}")
+    composition = Composition(**header["composition"])
+    d, K = int(counts[drivers.FEATURES]), int(counts[drivers.TREATMENTS])
+    if composition.offsets(d, K) != counts[drivers.AT_ESTIMATOR :].tolist():
+        raise InputError("path", str(path), "saved by a version with the same memory layout")
+    if len(memory) != counts[drivers.END]:
+        raise InputError("the size of the saved memory", len(memory), f"{counts[drivers.END]}")
+    return Policy(header["name"], composition, counts, memory, set(waiting.tolist()))
+
+
+def _refusal(x: Floats, costs: Floats, where: str = "") -> InputError:
+    for j, value in enumerate(x.tolist()):
+        if not math.isfinite(value):
+            return InputError(f"feature {j}{where}", value, "a finite number")
+    bad = next(c for c in costs.tolist() if not 0 < c <= 1e6)
+    return InputError(f"cost{where}", bad, COST_RANGE)

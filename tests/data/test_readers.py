@@ -1,0 +1,515 @@
+"""Logs come out of files as they went in, and bad files are refused in one sentence."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from bccb.data import lognormal, preset, read_log, write_log
+from bccb.data.readers import read_complete_rows
+from bccb.data.schema import Columns
+from bccb.errors import InputError, MissingExtraError
+from bccb.types import Log
+
+COLUMNS = Columns(treatment="arm", control="none", outcome="sale", cost="price")
+TRIAL: dict[str, list[Any]] = {
+    "arm": ["none", "mail", "call", "none", "mail", "call"],
+    "sale": [0, 1, 0, 0, 1, 1],
+    "price": [0.5, 1.0, 2.0, 0.25, 0.5, 1.0],
+    "age": [30.0, 41.5, 22.0, 19.0, 65.0, 50.0],
+    "city": ["Rome", "Oslo", "Rome", "Rome", "Bern", "Oslo"],
+    "loyal": [True, True, False, True, True, False],
+}
+
+
+def write_csv(frame: pl.DataFrame, path: Path) -> None:
+    frame.write_csv(path)
+
+
+def write_gzip(frame: pl.DataFrame, path: Path) -> None:
+    path.write_bytes(gzip.compress(frame.write_csv().encode()))
+
+
+def write_parquet(frame: pl.DataFrame, path: Path) -> None:
+    frame.write_parquet(path)
+
+
+FORMATS = {"t.csv": write_csv, "t.csv.gz": write_gzip, "t.parquet": write_parquet}
+
+
+@pytest.fixture(params=FORMATS)
+def saved(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Path]:
+    """A function that saves the trial with some columns changed, in each of the formats."""
+
+    def save(**changes: list[Any] | pl.Series) -> Path:
+        path = tmp_path / str(request.param)
+        FORMATS[request.param](pl.DataFrame(TRIAL | changes, strict=False), path)
+        return path
+
+    return save
+
+
+def assert_same(one: Log, other: Log) -> None:
+    for field in ("features", "actions", "outcomes", "costs", "known_shares", "effects"):
+        np.testing.assert_array_equal(getattr(one, field), getattr(other, field), err_msg=field)
+    assert one.feature_names == other.feature_names
+    assert one.treatment_names == other.treatment_names
+
+
+def test_every_format_gives_the_same_log(saved: Callable[..., Path]) -> None:
+    log = read_log(saved(), COLUMNS)
+    # Treatments sorted: call before mail. References dropped: Rome and true, the most frequent.
+    assert log.treatment_names == ("call", "mail")
+    assert log.actions.tolist() == [0, 2, 1, 0, 2, 1]
+    assert log.outcomes.tolist() == [0, 1, 0, 0, 1, 1]
+    assert log.costs.tolist() == [[p, p] for p in TRIAL["price"]]
+    assert log.feature_names == ("age", "city=Bern", "city=Oslo", "loyal=false")
+    expected = np.array(
+        [
+            [30.0, 41.5, 22.0, 19.0, 65.0, 50.0],
+            [0, 0, 0, 0, 1, 0],
+            [0, 1, 0, 0, 0, 1],
+            [0, 0, 1, 0, 0, 1],
+        ]
+    )
+    np.testing.assert_array_equal(log.features, expected.T)
+    assert log.features.flags.c_contiguous
+    assert log.features.dtype == np.float64
+
+
+def test_selected_treatments_keep_their_order_and_other_rows_are_dropped(
+    saved: Callable[..., Path],
+) -> None:
+    both = read_log(saved(), replace(COLUMNS, treatments=("mail", "call")))
+    assert both.treatment_names == ("mail", "call")
+    assert both.actions.tolist() == [0, 1, 2, 0, 1, 2]
+    mail = read_log(saved(), replace(COLUMNS, treatments=("mail",), features=("age",)))
+    assert mail.treatment_names == ("mail",)
+    assert mail.actions.tolist() == [0, 1, 0, 1]
+    assert mail.features[:, 0].tolist() == [30.0, 41.5, 19.0, 65.0]
+    assert mail.costs.tolist() == [[0.5], [1.0], [0.25], [0.5]]
+
+
+def test_a_missing_value_in_a_dropped_row_does_no_harm(saved: Callable[..., Path]) -> None:
+    path = saved(age=[30.0, 41.5, None, 19.0, 65.0, 50.0])  # the third row is a call
+    assert read_log(path, replace(COLUMNS, treatments=("mail",))).users == 4
+
+
+def test_a_row_without_an_arm_is_not_silently_dropped(saved: Callable[..., Path]) -> None:
+    path = saved(arm=["none", "mail", "call", None, "mail", "call"])
+    with pytest.raises(InputError, match="values in column 'arm' is 1, but must be 0"):
+        read_log(path, replace(COLUMNS, treatments=("mail",)))
+
+
+@pytest.mark.parametrize(
+    "arms",
+    [[0, 10, 5, 0, 10, 5], [0.0, 10.0, 5.0, 0.0, 10.0, 5.0]],
+    ids=["whole numbers", "floats"],
+)
+def test_arms_that_are_numbers_are_compared_as_text_and_sorted_as_numbers(
+    saved: Callable[..., Path], arms: list[Any]
+) -> None:
+    log = read_log(saved(arm=arms), replace(COLUMNS, control="0"))
+    assert log.treatment_names == ("5", "10")
+    assert log.actions.tolist() == [0, 2, 1, 0, 2, 1]
+
+
+def test_arms_may_be_true_and_false(saved: Callable[..., Path]) -> None:
+    path = saved(arm=[False, True, True, False, True, True])
+    log = read_log(path, replace(COLUMNS, control="false"))
+    assert log.treatment_names == ("true",)
+    assert log.actions.tolist() == [0, 1, 1, 0, 1, 1]
+
+
+def test_costs_may_be_constant_by_treatment_or_the_papers(saved: Callable[..., Path]) -> None:
+    path = saved(dear=[3.0] * 6)
+    constant = read_log(path, replace(COLUMNS, cost=0.75))
+    assert constant.costs.tolist() == [[0.75, 0.75]] * 6
+    by_treatment = read_log(path, replace(COLUMNS, cost=("price", "dear")))
+    assert by_treatment.costs.tolist() == [[price, 3.0] for price in TRIAL["price"]]
+    assert "dear" not in by_treatment.feature_names
+    np.testing.assert_array_equal(
+        read_log(path, replace(COLUMNS, cost=None)).costs, lognormal(6, 2)
+    )
+
+
+def test_a_cost_may_be_a_feature_as_well(saved: Callable[..., Path]) -> None:
+    log = read_log(saved(), replace(COLUMNS, features=("price", "age")))
+    np.testing.assert_array_equal(log.features[:, 0], log.costs[:, 0])
+
+
+def test_shares_known_from_the_design_are_kept(saved: Callable[..., Path]) -> None:
+    log = read_log(saved(), replace(COLUMNS, shares=(0.5, 0.25, 0.25)))
+    assert log.shares.tolist() == [0.5, 0.25, 0.25]
+
+
+def test_single_precision_and_categorical_columns_are_read(tmp_path: Path) -> None:
+    frame = pl.DataFrame(TRIAL).with_columns(
+        pl.col("age").cast(pl.Float32),
+        pl.col("sale").cast(pl.Boolean),
+        pl.col("city").cast(pl.Categorical),
+        pl.col("arm").cast(pl.Enum(["none", "mail", "call"])),
+    )
+    frame.write_parquet(tmp_path / "t.parquet")
+    write_csv(pl.DataFrame(TRIAL), tmp_path / "t.csv")
+    # The order of an Enum does not count: treatments are sorted in every format.
+    assert_same(read_log(tmp_path / "t.parquet", COLUMNS), read_log(tmp_path / "t.csv", COLUMNS))
+
+
+def test_whole_numbers_that_go_on_as_fractions_are_read(tmp_path: Path) -> None:
+    rows = ["none,0,1,1", "mail,1,2,2"] * 10_000 + ["mail,1,2.5,0.5"]
+    (tmp_path / "t.csv").write_text("arm,sale,age,price\n" + "\n".join(rows))
+    log = read_log(tmp_path / "t.csv", COLUMNS)
+    assert log.features[-1].tolist() == [2.5]
+    assert log.costs[-1, 0] == 0.5
+
+
+@pytest.mark.parametrize("column", ["arm", "sale", "price", "age", "city"])
+def test_missing_values_are_refused_with_their_column_and_number(
+    saved: Callable[..., Path], column: str
+) -> None:
+    values = [None, *TRIAL[column][1:-1], None]
+    message = f"missing or infinite values in column '{column}' is 2, but must be 0: fill them in"
+    with pytest.raises(InputError, match=message):
+        read_log(saved(**{column: values}), COLUMNS)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_features_that_are_not_finite_are_refused(saved: Callable[..., Path], bad: float) -> None:
+    with pytest.raises(InputError, match="values in column 'age' is 1, but must be 0"):
+        read_log(saved(age=[1.0, 2.0, bad, 4.0, 5.0, 6.0]), COLUMNS)
+
+
+def test_na_in_a_csv_file_is_missing_and_not_a_level(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("arm,sale,age,price\nnone,0,NA,1\nmail,1,2,1\nmail,0,,1\n")
+    with pytest.raises(InputError, match="values in column 'age' is 2, but must be 0"):
+        read_log(tmp_path / "t.csv", COLUMNS)
+
+
+def test_complete_rows_are_read_and_the_missing_values_counted(saved: Callable[..., Path]) -> None:
+    path = saved(age=[None, 41.5, 22.0, 19.0, float("nan"), 50.0], city=[None, *TRIAL["city"][1:]])
+    log, missing, incomplete = read_complete_rows(path, COLUMNS)
+    assert missing == {"arm": 0, "sale": 0, "price": 0, "age": 2, "city": 1, "loyal": 0}
+    assert incomplete == 2
+    assert log.features[:, 0].tolist() == [41.5, 22.0, 19.0, 50.0]
+    assert log.actions.tolist() == [2, 1, 0, 1]
+
+
+def test_a_file_without_complete_rows_is_refused_with_the_columns(
+    saved: Callable[..., Path],
+) -> None:
+    message = r"complete rows is 0, but must be at least 1: see columns 'age' \(6\)"
+    with pytest.raises(InputError, match=message):
+        read_complete_rows(saved(age=[None] * 6), COLUMNS)
+
+
+def test_an_arm_without_complete_rows_is_refused(saved: Callable[..., Path]) -> None:
+    path = saved(age=[None, 41.5, 22.0, None, 65.0, 50.0])
+    with pytest.raises(InputError, match="rows of arm 'none' is 0, but must be at least 1"):
+        read_complete_rows(path, COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "columns", "message"),
+    [
+        ({"sale": [0, 1, 2, 0, 0, 0]}, {}, "outcome column 'sale' is 2.0, but must be from 0 to 1"),
+        ({"sale": [0, 1, -1, 0, 0, 0]}, {}, "outcome column 'sale' is -1.0, but must be from 0 to"),
+        ({"price": [1, 1, 0, 1, 1, 1]}, {}, "cost column 'price' is 0.0, but must be above 0"),
+        ({"price": [1, 1, 2e6, 1, 1, 1]}, {}, "cost column 'price' is 2000000.0, but must be abov"),
+        (
+            {"sale": list("abcdef")},
+            {},
+            "type of outcome column 'sale' is 'String', but must be num",
+        ),
+        ({"price": list("abcdef")}, {}, "type of cost column 'price' is 'String', but must be num"),
+        (
+            {},
+            {"control": "nobody"},
+            "control is 'nobody', but must be a value of 'arm', one of 'ca",
+        ),
+        ({}, {"treatments": ("male",)}, "treatment is 'male', but must be .* did you mean 'mail'?"),
+        ({"arm": ["none"] * 6}, {}, "rows whose 'arm' is not 'none' is 0, but must be at least 1"),
+        ({}, {"outcome": "sales"}, "outcome column is 'sales', but must be one of 'arm', 'sale', "),
+        ({}, {"cost": ("price",)}, r"cost is \('price',\), but must be 2 values, for the arms"),
+    ],
+)
+def test_values_that_make_no_log_are_refused(
+    saved: Callable[..., Path], changes: dict[str, Any], columns: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        read_log(saved(**changes), replace(COLUMNS, **columns))
+
+
+def test_too_many_levels_are_refused(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"arm": ["a", "b"] * 30, "sale": [0] * 60, "name": map(str, range(60))})
+    frame.write_parquet(tmp_path / "t.parquet")
+    columns = Columns(treatment="arm", control="a", outcome="sale")
+    message = "levels of feature 'name' is 60, but must be at most 50: group the rare ones"
+    with pytest.raises(InputError, match=message):
+        read_log(tmp_path / "t.parquet", columns)
+    message = "values of treatment column 'name' is 60, but must be at most 50"
+    with pytest.raises(InputError, match=message):
+        read_log(tmp_path / "t.parquet", replace(columns, treatment="name"))
+
+
+def test_columns_of_other_types_are_refused(tmp_path: Path) -> None:
+    frame = pl.DataFrame(TRIAL | {"day": [date(2024, 1, 1)] * 6, "tags": [["a"]] * 6})
+    frame.write_parquet(tmp_path / "t.parquet")
+    for change, message in (
+        ({"features": ("day",)}, "type of feature column 'day' is 'Date', but must be numbers, tr"),
+        ({"treatment": "tags"}, "type of treatment column 'tags' is .*List.*, but must be numbers"),
+    ):
+        with pytest.raises(InputError, match=message):
+            read_log(tmp_path / "t.parquet", replace(COLUMNS, **change))
+
+
+WHOLE = gzip.compress(b"arm,sale,price\n" + b"none,0,1\nmail,1,1\n" * 1000)
+GOOD_HEAD = b"arm,sale,age,price\n" + b"none,0,1,1\nmail,1,1,1\n" * 6000
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("empty.csv", b"", "complete and readable .csv file"),
+        ("empty.csv.gz", b"", "complete and readable .csv.gz file"),
+        ("empty.parquet", b"", "complete and readable .parquet file"),
+        ("head.csv", b"arm,sale,price\n", "the number of rows of .*head.csv' is 0, but must be"),
+        ("cut.csv.gz", WHOLE[: len(WHOLE) // 2], "complete and readable .csv.gz file"),
+        ("tail.csv.gz", WHOLE[:-4], "complete and readable .csv.gz file"),
+        ("text.parquet", b"arm,sale,price\nnone,0,1\n", "complete and readable .parquet file"),
+        ("latin.csv", "arm,sale,price\né,0,1\n".encode("latin1"), "complete and readable .csv"),
+        ("late.csv", GOOD_HEAD + b"mail,1,old,1\n", "readable .csv file .*`old`.*'age'"),
+        ("ragged.csv", GOOD_HEAD + b"mail,1,1,1,1\n", "complete and readable .csv file"),
+        ("log.xlsx", b"", "a file that ends in '.csv', '.csv.gz', '.parquet'"),
+    ],
+)
+def test_unreadable_files_are_refused_in_one_sentence(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=message) as caught:
+        read_log(tmp_path / name, COLUMNS)
+    assert name in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pl.DataFrame(
+        {"arm": ["none", "mail"] * 50_000, "sale": np.arange(100_000) % 7 / 7}
+    ).write_parquet(path)
+    content = path.read_bytes()
+    columns = Columns(treatment="arm", control="none", outcome="sale")
+    for damaged in (content[: len(content) // 2], content[:20] + b"\xff" * 200 + content[220:]):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match=r"complete and readable .parquet file"):
+            read_log(path, columns)
+
+
+def test_paths_that_are_no_files_are_refused(tmp_path: Path) -> None:
+    for path in (tmp_path / "absent.csv", tmp_path):
+        with pytest.raises(InputError, match=r"path is '.*', but must be a file that exists"):
+            read_log(path, COLUMNS)
+
+
+def test_a_name_with_wildcards_is_one_file(tmp_path: Path) -> None:
+    write_csv(pl.DataFrame(TRIAL), tmp_path / "trial[1]*.csv")
+    assert read_log(tmp_path / "trial[1]*.csv", COLUMNS).users == 6
+
+
+def test_without_polars_the_extra_is_named(
+    saved: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = saved()
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(MissingExtraError, match=r"polars is not installed: .*bccb\[lab\]"):
+        read_log(path, COLUMNS)
+
+
+def test_polars_is_not_imported_before_it_is_needed() -> None:
+    code = "import sys, bccb.data; assert 'polars' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+names = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=8)
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> Log:
+    """Logs of any names and values, with at least one row for each arm."""
+    treatments, width = draw(st.integers(1, 3)), draw(st.integers(0, 3))
+    users = draw(st.integers(treatments + 1, 12))
+    extra = draw(st.lists(st.integers(0, treatments), min_size=users, max_size=users))
+    actions = np.array([*range(treatments + 1), *extra[treatments + 1 :]])
+
+    def matrix(columns: int, low: float, high: float) -> Any:
+        return draw(hnp.arrays(np.float64, (users, columns), elements=st.floats(low, high)))
+
+    def distinct(size: int, prefix: str) -> tuple[str, ...]:
+        found = draw(st.lists(names, min_size=size, max_size=size, unique=True))
+        return tuple(prefix + name for name in found)
+
+    return Log(
+        features=matrix(width, -1e300, 1e300),
+        actions=actions,
+        outcomes=matrix(1, 0, 1)[:, 0],
+        costs=matrix(treatments, 1e-6, 1e6),
+        feature_names=distinct(width, "x"),
+        treatment_names=distinct(treatments, "t"),
+        known_shares=draw(st.none() | st.just(np.full(treatments + 1, 1 / (treatments + 1)))),
+        effects=matrix(treatments, -1, 1) if draw(st.booleans()) else None,
+    )
+
+
+@settings(deadline=None)
+@given(log=logs())
+def test_a_log_is_read_back_as_it_was_written(log: Log) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "log.parquet"
+        write_log(log, path)
+        assert_same(read_log(path), log)
+        assert os.listdir(folder) == ["log.parquet"]
+
+
+@pytest.fixture(params=[1, 2])
+def log(request: pytest.FixtureRequest) -> Log:
+    treatments = request.param
+    generator = np.random.default_rng(5)
+    return Log(
+        features=generator.normal(size=(90, 2)),
+        actions=np.arange(90) % (treatments + 1),
+        outcomes=generator.random(90),
+        costs=lognormal(90, treatments),
+        treatment_names=("mail", "call")[:treatments],
+        effects=generator.normal(size=(90, treatments)),
+    )
+
+
+def test_a_written_file_names_its_columns(log: Log, tmp_path: Path) -> None:
+    write_log(log, tmp_path / "log.parquet")
+    present = pl.read_parquet(tmp_path / "log.parquet").columns
+    costs = {1: ["cost", "effect"], 2: ["cost:mail", "cost:call", "effect:mail", "effect:call"]}
+    assert present == ["treatment", "outcome", "x0", "x1", *costs[log.treatments]]
+    assert_same(read_log(tmp_path / "log.parquet"), log)
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "log.parquet"
+    path.write_text("old")
+
+    def fail(frame: pl.DataFrame, file: Path, **options: Any) -> None:
+        Path(file).write_text("half")
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", fail)
+    with pytest.raises(InputError, match=r"a file that can be written \(the disk is full\)"):
+        write_log(log, path)
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["log.parquet"]
+
+
+def test_logs_that_cannot_be_written_are_refused(log: Log, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"path is '.*log.csv', but must be a .parquet file"):
+        write_log(log, tmp_path / "log.csv")
+    with pytest.raises(InputError, match=r"log.parquet', but must be a file that can be written"):
+        write_log(log, tmp_path / "absent" / "log.parquet")
+    last = log.treatment_names[-1]
+    cost = "cost" if log.treatments == 1 else f"cost:{last}"
+    for name in ("treatment", "outcome", cost):
+        with pytest.raises(InputError, match=f"feature is '{name}', but must be none of"):
+            write_log(replace(log, feature_names=("x0", name)), tmp_path / "log.parquet")
+    clash = replace(log, treatment_names=("control", "call")[: log.treatments])
+    with pytest.raises(InputError, match="control is 'control', but must be none of"):
+        write_log(clash, tmp_path / "log.parquet")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_file_that_does_not_tell_its_columns_needs_them_given(
+    saved: Callable[..., Path], tmp_path: Path
+) -> None:
+    with pytest.raises(
+        InputError, match=r"columns is None, but must be given for '.*', which bccb"
+    ):
+        read_log(saved())
+    other = tmp_path / "other.parquet"
+    for stored in ('{"treatment": "arm", "colour": 1}', "[]", "no json"):
+        pl.DataFrame(TRIAL).write_parquet(other, metadata={"bccb": stored})
+        with pytest.raises(InputError, match=r"says of its columns is .*, but must be as this"):
+            read_log(other)
+
+
+def real(name: str) -> Path:
+    folder = os.environ.get("BCCB_DATA")
+    if not folder:
+        pytest.skip("BCCB_DATA does not name the folder with the real trials")
+    if not (Path(folder) / name).exists():
+        pytest.skip(f"{name} is not in the folder that BCCB_DATA names")
+    return Path(folder) / name
+
+
+@pytest.mark.data
+def test_criteo_is_read_with_its_known_rates() -> None:
+    path = real("criteo_uplift_200k.parquet")
+    log = read_log(path, preset("criteo"))
+    assert (log.users, log.treatments, log.features.shape[1]) == (200_000, 1, 12)
+    assert log.shares[1] == pytest.approx(0.8504, abs=5e-5)
+    rates = [log.outcomes[log.actions == arm].mean() for arm in (0, 1)]
+    assert rates == pytest.approx([0.00184, 0.00309], abs=5e-6)
+    visits = read_log(path, replace(preset("criteo"), outcome="visit"))
+    rates = [visits.outcomes[visits.actions == arm].mean() for arm in (0, 1)]
+    assert rates == pytest.approx([0.0381, 0.0486], abs=5e-5)
+    np.testing.assert_array_equal(log.costs, visits.costs)
+
+
+@pytest.mark.data
+def test_criteo_is_read_as_published(tmp_path: Path) -> None:
+    frame = pl.read_parquet(real("criteo_uplift_200k.parquet")).with_columns(exposure=pl.lit(0))
+    write_gzip(frame, tmp_path / "criteo.csv.gz")
+    published = read_log(tmp_path / "criteo.csv.gz", preset("criteo"))
+    log = read_log(real("criteo_uplift_200k.parquet"), preset("criteo"))
+    np.testing.assert_allclose(published.features, log.features, rtol=1e-6)
+    np.testing.assert_array_equal(published.outcomes, log.outcomes)
+    np.testing.assert_array_equal(published.actions, log.actions)
+
+
+@pytest.mark.data
+def test_hillstrom_is_read_with_two_treatments_or_one() -> None:
+    path = real("hillstrom.csv.gz")
+    log = read_log(path, preset("hillstrom"))
+    assert log.users == 64_000
+    assert log.treatment_names == ("Mens E-Mail", "Womens E-Mail")
+    assert np.bincount(log.actions).tolist() == [21_306, 21_307, 21_387]
+    assert {"channel=Phone", "channel=Multichannel", "zip_code=Rural"} <= set(log.feature_names)
+    assert "channel=Web" not in log.feature_names  # the most frequent one
+    womens = read_log(path, replace(preset("hillstrom"), treatments=("Womens E-Mail",)))
+    assert np.bincount(womens.actions).tolist() == [21_306, 21_387]
+    message = "outcome column 'spend' is .*, but must be from 0 to 1"
+    with pytest.raises(InputError, match=message):
+        read_log(path, replace(preset("hillstrom"), outcome="spend"))
+
+
+@pytest.mark.data
+def test_starbucks_is_read_with_its_known_rates() -> None:
+    log = read_log(real("starbucks_promotion.parquet"), preset("starbucks"))
+    assert log.users == 126_184
+    assert log.feature_names == tuple(f"V{j}" for j in range(1, 8))
+    rates = [log.outcomes[log.actions == arm].mean() for arm in (0, 1)]
+    assert rates == pytest.approx([0.0073, 0.0168], abs=5e-5)
