@@ -289,7 +289,7 @@ def budget_micros(money: float) -> int:
 def load(path: str | os.PathLike[str]) -> Policy:
     """The policy that :meth:`Policy.save` wrote."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as whole, np.load(whole, allow_pickle=False) as file:
             header = json.loads(file["header"].tobytes())
             counts, memory, waiting = file["counts"], file["memory"], file["waiting"]
     except FileNotFoundError:
@@ -298,7 +298,11 @@ def load(path: str | os.PathLike[str]) -> Policy:
         raise InputError("path", str(path), f"a saved policy ({error})") from None
     if header.get("format") != FORMAT:
         raise InputError("the format of the saved policy", header.get("format"), f"{FORMAT}")
-    composition = Composition(**header["composition"])
+    try:
+        composition = Composition(**header["composition"])
+        _ = composition.components
+    except (KeyError, TypeError) as error:
+        raise InputError("path", str(path), f"of components that are known (not {error})") from None
     d, K = int(counts[drivers.FEATURES]), int(counts[drivers.TREATMENTS])
     if composition.offsets(d, K) != counts[drivers.AT_ESTIMATOR :].tolist():
         raise InputError("path", str(path), "saved by a version with the same memory layout")

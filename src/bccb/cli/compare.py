@@ -194,7 +194,7 @@ def _table(summary: list[Summary], title: str) -> Table:
     budgets = {line.budget for line in summary}
     if len(budgets) == 1:
         title = f"{title}, budget {summary[0].budget:,.0f}"
-    table = Table(title=title, box=box.SIMPLE_HEAD, padding=0)
+    table = Table(title=title, box=box.SIMPLE_HEAD, padding=0, show_edge=False)
     if len(budgets) > 1:
         table.add_column("budget", justify="right", no_wrap=True)
     table.add_column("policy", no_wrap=True)

@@ -13,8 +13,8 @@ import numpy as np
 
 from bccb.data.simulator import simulate
 from bccb.errors import FitError, InputError
-from bccb.evaluate.oracle import best_fixed_price
 from bccb.evaluate.replay import Replay, replay, stream
+from bccb.pacers.budget_forecast import exhausting_price
 from bccb.policies import make, spec_of
 from bccb.policy import Policy
 from bccb.types import Ints, Log
@@ -131,8 +131,10 @@ def run(trial: Trial, name: str, budget: float, seed: int) -> Row:
     if spec.needs == "effects":
         if log.effects is None:
             raise InputError("policy", name, "used on simulated users, whose effects are known")
-        stream_effects, costs = log.effects[trial.order], log.costs[trial.order]
-        parameters["threshold"] = best_fixed_price(stream_effects, costs, log.shares, budget)
+        # a proposal is paid for only where the trial gave that treatment too
+        left = budget / len(trial.order) / float(log.shares[1:].max())
+        effects, costs = log.effects[trial.order], log.costs[trial.order]
+        parameters["threshold"] = exhausting_price(effects, costs, left)
         log = replace(log, features=log.effects, feature_names=())
     policy = make(
         name,

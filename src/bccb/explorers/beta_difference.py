@@ -4,11 +4,11 @@ r"""Beta difference (section 4.2): b_k = eta (theta_k - theta_0), a draw from th
 
 from alpha_a = beta_a = 1. With eta = 1 and no estimator this is Thompson sampling.
 
-The probability of an action is an integral over theta_0, and for a treatment over its own theta
-too: given theta_0, the scores s_j = m_j + eta (theta_j - theta_0) are independent, so
+All scores share -eta theta_0, so that, with m_0 = 0, action a is the best where m_a + eta theta_a
+is the largest. Its probability is one integral, f and F being the density and the distribution
+function of an arm's posterior:
 
-    P(0)       = E[ prod_j F_j(theta_0 - m_j / eta) ],
-    P(k)       = E[ int f_k(u) 1[s_k > 0] prod_{j != k} F_j(theta_0 + (s_k - m_j) / eta) du ].
+    P(a) = int f_a(u) prod_{j != a} F_j(u + (m_a - m_j) / eta) du.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bccb.kernels.slots import chance as certain
 from bccb.kernels.special import NODES, WEIGHTS, beta_cdf, beta_density
 from bccb.types import Floats
 
-PANELS = np.array([-8.0, -3.0, -1.0, 0.0, 1.0, 3.0, 8.0, 20.0])  # in standard deviations
+PANELS = np.array([-20.0, -8.0, -3.0, -1.0, 0.0, 1.0, 3.0, 8.0, 20.0])  # in standard deviations
 
 
 class State(NamedTuple):
@@ -67,68 +67,60 @@ def learn_explorer(explorer: State, arm: int, y: float) -> None:
 
 
 @jit
-def _edges(a: float, b: float, edges: Floats) -> None:
-    """Panels for integrals over Beta(a, b): fine where its mass is, within [0, 1]."""
-    mean = a / (a + b)
-    deviation = math.sqrt(mean * (1.0 - mean) / (a + b + 1.0))
-    for i in range(PANELS.shape[0]):
-        edges[i] = min(max(mean + PANELS[i] * deviation, 0.0), 1.0)
+def _lead(explorer: State, margin: Floats, action: int, j: int) -> float:
+    """(m_a - m_j) / eta: with theta_a = u, ``action`` beats j where theta_j < u + lead."""
+    m_a = 0.0 if action == 0 else margin[action - 1]
+    m_j = 0.0 if j == 0 else margin[j - 1]
+    return 0.0 if action == j else float((m_a - m_j) / explorer.eta)
 
 
 @jit
-def _others_below(explorer: State, margin: Floats, k: int, theta_0: float, score: float) -> float:
-    """The probability, given theta_0, that every treatment but k scores at most ``score``."""
+def _edges(explorer: State, margin: Floats, action: int, edges: Floats) -> None:
+    """Panels for the integral over u: fine where f_a has its mass and where an F_j rises."""
+    n = PANELS.shape[0]
+    for j in range(margin.shape[0] + 1):
+        a, b = explorer.alpha[j], explorer.beta[j]
+        mean = a / (a + b)
+        deviation = math.sqrt(mean * (1.0 - mean) / (a + b + 1.0))
+        lead = _lead(explorer, margin, action, j)
+        for i in range(n):
+            edges[n * j + i] = min(max(mean + PANELS[i] * deviation, 0.0), 1.0) - lead
+    low, high = edges[n * action], edges[n * action + n - 1]
+    for i in range(edges.shape[0]):
+        edges[i] = min(max(edges[i], low), high)
+    edges.sort()
+
+
+@jit
+def _beats_others(explorer: State, margin: Floats, action: int, u: float) -> float:
+    """The probability that every other action scores less, where theta_a = u."""
     product = 1.0
-    for j in range(margin.shape[0]):
-        if j + 1 != k and margin[j] > -np.inf:
-            x = theta_0 + (score - margin[j]) / explorer.eta
-            product *= beta_cdf(x, explorer.alpha[j + 1], explorer.beta[j + 1])
+    for j in range(margin.shape[0] + 1):
+        if j != action and (j == 0 or margin[j - 1] > -np.inf):
+            x = u + _lead(explorer, margin, action, j)
+            product *= beta_cdf(x, explorer.alpha[j], explorer.beta[j])
     return product
 
 
 @jit
-def _wins(explorer: State, margin: Floats, k: int, theta_0: float, edges: Floats) -> float:
-    """The probability, given theta_0, that treatment k scores above 0 and above all others."""
-    a, b, m = explorer.alpha[k], explorer.beta[k], margin[k - 1]
-    least = theta_0 - m / explorer.eta  # s_k > 0 means theta_k > least
-    if margin.shape[0] == 1:
-        return 1.0 - beta_cdf(least, a, b)
-    _edges(a, b, edges)
-    total = 0.0
-    for i in range(edges.shape[0] - 1):
-        low, high = max(edges[i], least), edges[i + 1]
-        if high <= low:
-            continue
-        half = 0.5 * (high - low)
-        for q in range(NODES.shape[0]):
-            u = low + half * (1.0 + NODES[q])
-            below = _others_below(explorer, margin, k, theta_0, m + explorer.eta * (u - theta_0))
-            total += half * WEIGHTS[q] * beta_density(u, a, b) * below
-    return total
-
-
-@jit
 def chance(explorer: State, margin: Floats, spread: Floats, ready: bool, action: int) -> float:
-    """P(action), by Gauss-Legendre quadrature over theta_0."""
+    """P(action), by Gauss-Legendre quadrature."""
     if explorer.eta == 0.0:
         return certain(explorer, margin, spread, ready, action)
     if action > 0 and margin[action - 1] == -np.inf:
         return 0.0
-    a, b = explorer.alpha[0], explorer.beta[0]
-    edges, inner = np.empty(PANELS.shape[0]), np.empty(PANELS.shape[0])
-    _edges(a, b, edges)
+    a, b = explorer.alpha[action], explorer.beta[action]
+    edges = np.empty(PANELS.shape[0] * (margin.shape[0] + 1))
+    _edges(explorer, margin, action, edges)
     total = 0.0
     for i in range(edges.shape[0] - 1):
         half = 0.5 * (edges[i + 1] - edges[i])
         if half <= 0.0:
             continue
         for q in range(NODES.shape[0]):
-            theta_0 = edges[i] + half * (1.0 + NODES[q])
-            if action == 0:
-                given = _others_below(explorer, margin, 0, theta_0, 0.0)
-            else:
-                given = _wins(explorer, margin, action, theta_0, inner)
-            total += half * WEIGHTS[q] * beta_density(theta_0, a, b) * given
+            u = edges[i] + half * (1.0 + NODES[q])
+            below = _beats_others(explorer, margin, action, u)
+            total += half * WEIGHTS[q] * beta_density(u, a, b) * below
     return min(max(total, 0.0), 1.0)
 
 

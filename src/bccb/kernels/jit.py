@@ -26,7 +26,7 @@ R = TypeVar("R")
 # spares the test for zero before a division, which would keep loops from being vectorised.
 OPTIONS: dict[str, Any] = {"nogil": True, "forceinline": True, "error_model": "numpy"}
 PACKAGE = Path(__file__).parent.parent
-NEVER_COMPILED = {"cli.py", "client.py", "data", "experiments", "ledger", "report", "serve"}
+NEVER_COMPILED = {"cli", "client.py", "data", "experiments", "ledger", "report", "serve"}
 
 
 @cache
@@ -56,14 +56,20 @@ def _user_cache() -> str:
 def jit(function: Callable[P, R]) -> Callable[P, R]:
     """Compile ``function`` at its first call, without the interpreter lock, cached on disk."""
     settings: Any = numba.config
+    if settings.DISABLE_JIT:
+        return function
     shared = settings.CACHE_DIR
     settings.CACHE_DIR = cache_folder()  # is read while decorating, and is everybody's setting
     try:
-        return cast("Callable[P, R]", numba.njit(**OPTIONS, cache=True)(function))
-    except RuntimeError:  # no folder can be written to: compile in every process instead
-        return cast("Callable[P, R]", numba.njit(**OPTIONS)(function))
+        compiled = numba.njit(**OPTIONS, cache=True)(function)
+        ours = compiled.stats.cache_path.startswith(cache_folder())
+    except RuntimeError:
+        ours = False
     finally:
         settings.CACHE_DIR = shared
+    if not ours:  # it cannot be written to, and elsewhere Numba could find stale code: no cache
+        compiled = numba.njit(**OPTIONS)(function)
+    return cast("Callable[P, R]", compiled)
 
 
 def bind(template: Callable[P, R], name: str, kernels: dict[str, Any]) -> Callable[P, R]:

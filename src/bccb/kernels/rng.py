@@ -22,9 +22,9 @@ from bccb.types import Floats
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 MIX_2 = np.uint64(0x94D049BB133111EB)
-S11, S27, S30, S31 = np.uint64(11), np.uint64(27), np.uint64(30), np.uint64(31)
+S12, S27, S30, S31 = np.uint64(12), np.uint64(27), np.uint64(30), np.uint64(31)
 LAYER_BITS, SIGN_BIT, ONE = np.uint64(0xFF), np.uint64(0x100), np.uint64(1)
-TO_UNIT = 1.0 / (1 << 53)
+TO_UNIT = 1.0 / (1 << 52)  # with 53 bits the added half would be rounded away, up to 1.0
 TAIL = 3.6541528853610088  # where the ziggurat's lowest of 256 layers ends
 LAYER_AREA = 0.00492867323399
 
@@ -66,7 +66,7 @@ def key_of(seed: int, number: int, lane: int) -> Any:
 def uniform(key: Any, draw: int) -> float:
     """Draw number ``draw`` of ``key``, uniform within (0, 1): never 0, never 1."""
     z = mix(key + np.uint64(draw) * GOLDEN)
-    return (float(z >> S11) + 0.5) * TO_UNIT
+    return (float(z >> S12) + 0.5) * TO_UNIT
 
 
 @jit
@@ -78,7 +78,7 @@ def normal(key: Any, draw: int) -> tuple[float, int]:
         draw += 1
         layer = np.int64(z & LAYER_BITS)
         sign = 1.0 if (z & SIGN_BIT) != 0 else -1.0
-        x = (float(z >> S11) + 0.5) * TO_UNIT * EDGE[layer]
+        x = (float(z >> S12) + 0.5) * TO_UNIT * EDGE[layer]
         if x < EDGE[layer + 1]:
             return sign * x, draw
         if layer == 0:

@@ -1,4 +1,4 @@
-r"""Special functions: the regularised incomplete beta function and Gauss-Legendre nodes.
+r"""Special functions: the regularised incomplete beta function and quadrature nodes.
 
 I_x(a, b) by its continued fraction (modified Lentz), as in DLMF 8.17.22.
 """
@@ -10,14 +10,17 @@ import math
 import numpy as np
 
 from bccb.kernels.jit import jit
+from bccb.types import Floats
 
 TINY = 1e-300
 PRECISION = 1e-14
 MOST_TERMS = 5_000
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
-NODES = np.asarray(_NODES, np.float64)  # on [-1, 1]
-WEIGHTS = np.asarray(_WEIGHTS, np.float64)
+# On [-1, 1]. The substitution x = t (3 - t^2) / 2 flattens the ends, where a density may rise like
+# a broken power that a polynomial follows badly.
+_T, _W = (np.asarray(values, np.float64) for values in np.polynomial.legendre.leggauss(24))
+NODES: Floats = 0.5 * _T * (3.0 - _T**2)
+WEIGHTS: Floats = 1.5 * _W * (1.0 - _T**2)
 
 
 @jit

@@ -25,6 +25,7 @@ from bccb.types import Floats
 
 WINDOW = 2_000
 HALVINGS = 50
+ROUNDING = 1e-12
 REHEARSAL = 1 << 60  # draws for the window must not be those of any decision
 
 
@@ -100,7 +101,7 @@ def exhausting_price(score: Floats, costs: Floats, left: float) -> float:
     for i in range(score.shape[0]):
         for k in range(score.shape[1]):
             highest = max(highest, score[i, k] / costs[i, k])
-    low, high = 0.0, highest
+    low, high = 0.0, highest * (1.0 + ROUNDING)  # where every score is surely below its cost
     if mean_spend(score, costs, low) <= left:
         return low
     for _ in range(HALVINGS):

@@ -1,0 +1,59 @@
+"""How much is measured, and on which users: the same for every contestant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import bccb
+from bccb.data import simulate
+
+SEED = 42
+DOLLARS_A_USER = 0.05  # $5,000 for 100,000 users
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Numbers of users and rounds: slow peers run on fewer, and count by the user."""
+
+    users: int = 100_000
+    growth: int = 10
+    vowpal_users: int = 20_000
+    vowpal_parsed_users: int = 5_000  # an example that is kept takes 31 KB
+    scikit_users: int = 5_000
+    rounds: int = 20_000
+    slow_rounds: int = 1_000
+    repeats: int = 7  # of what takes well under a second
+    slow_repeats: int = 3  # of a new process, a cold cache, a slow peer
+
+
+FULL = Sizes()
+QUICK = Sizes(
+    users=10_000,
+    vowpal_users=2_000,
+    vowpal_parsed_users=1_000,
+    scikit_users=500,
+    rounds=2_000,
+    slow_rounds=100,
+    repeats=2,
+    slow_repeats=1,
+)
+
+
+@cache
+def log_of(users: int) -> bccb.Log:
+    """The log of a simulated trial."""
+    return simulate(users, seed=SEED)
+
+
+def policy_for(log: bccb.Log, horizon: int | None = None, **parameters: float) -> bccb.Policy:
+    """A new ``bccb`` policy with the paper's budget for each user of the horizon."""
+    users = horizon or log.users
+    return bccb.make(
+        "bccb",
+        budget=users * DOLLARS_A_USER,
+        horizon=users,
+        features=log.features.shape[1],
+        seed=SEED,
+        **parameters,
+    )

@@ -1,0 +1,239 @@
+"""The command line: what it prints, what it writes, how it fails."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import pytest
+
+from bccb.cli import main
+from bccb.data import read_log, simulate, write_log
+from bccb.policies import POLICIES
+
+SMALL = ["--users", "400", "--history", "300", "--seeds", "1:3", "--budget", "30"]
+
+
+class Ran:
+    """How a command ended."""
+
+    def __init__(self, status: int, out: str, notes: str) -> None:
+        self.status, self.out, self.notes = status, out, notes
+
+
+Run: TypeAlias = Callable[..., Ran]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run ``bccb`` in this process, in a terminal of 100 columns."""
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def command(*arguments: str) -> Ran:
+        monkeypatch.setattr(sys, "argv", ["bccb", *arguments])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        told = capsys.readouterr()
+        return Ran(int(stopped.value.code or 0), told.out, told.err)
+
+    return command
+
+
+@pytest.fixture
+def trial(tmp_path: Path) -> Path:
+    path = tmp_path / "trial.parquet"
+    write_log(simulate(1_000, seed=1, outcome="visit"), path)
+    return path
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """A trial as a user has it: a CSV file with names of their own."""
+    generator = np.random.default_rng(0)
+    lines = ["age,channel,arm,sale,price"]
+    for i in range(300):
+        channel = ("web", "shop")[i % 2]
+        arm = ("none", "letter", "call")[i % 3]
+        sale = int(generator.random() < 0.3)
+        lines.append(f"{20 + i % 50},{channel},{arm},{sale},0.5")
+    path = tmp_path / "mine.csv"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def test_compare_prints_one_row_for_each_policy(run: Run) -> None:
+    ran = run("compare", *SMALL)
+    assert ran.status == 0
+    assert "simulator: 400 users, 2 seeds, budget 30" in ran.out
+    for name in POLICIES:
+        assert re.search(rf"^ *{name} +\d+\.\d ± +\d+\.\d ", ran.out, re.MULTILINE), name
+
+
+def test_the_table_fits_a_terminal_of_80_columns(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    ran = run("compare", *SMALL, "--budget", "5000")
+    assert "…" not in ran.out
+    assert max(map(len, ran.out.splitlines())) <= 80
+
+
+def test_compare_writes_every_run_as_json(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    budgets = ["--budget", "60"]
+    ran = run("compare", *SMALL, *budgets, "--policy", "bccb", "--policy", "thompson",
+              "--json", str(path))  # fmt: skip
+    assert ran.status == 0
+    told = json.loads(path.read_text())
+    found = [(row["budget"], row["policy"], row["seed"]) for row in told["rows"]]
+    assert found == [(b, p, s) for b in (30, 60) for p in ("bccb", "thompson") for s in (1, 2)]
+    assert [(line["budget"], line["policy"]) for line in told["summary"]] == [
+        (b, p) for b in (30, 60) for p in ("bccb", "thompson")
+    ]
+    assert [file.name for file in tmp_path.iterdir()] == ["out.json"]
+
+
+def test_the_number_of_jobs_changes_no_figure(run: Run, tmp_path: Path) -> None:
+    told = []
+    for jobs in ("1", "2"):
+        path = tmp_path / f"{jobs}.json"
+        run("compare", *SMALL, "--jobs", jobs, "--json", str(path))
+        rows = json.loads(path.read_text())["rows"]
+        told.append([{**row, "seconds": 0} for row in rows])
+    assert told[0] == told[1]
+
+
+def test_compare_reads_a_simulated_trial_without_being_told_its_columns(
+    run: Run, trial: Path
+) -> None:
+    ran = run("compare", "--data", str(trial), "--budget", "20", "--seeds", "1", "--users", "600")
+    assert ran.status == 0
+    assert "trial.parquet: 600 users, 1 seed, budget 20" in ran.out
+    assert "oracle" in ran.out
+
+
+def test_compare_reads_a_users_own_table(run: Run, table: Path) -> None:
+    columns = ["--treatment", "arm", "--control", "none", "--outcome", "sale", "--cost", "price"]
+    ran = run("compare", "--data", str(table), *columns, "--features", "age,channel",
+              "--budget", "10", "--seeds", "1:3")  # fmt: skip
+    assert ran.status == 0
+    assert "mine.csv: 300 users, 2 seeds, budget 10" in ran.out
+    assert "oracle" not in ran.out
+    assert "offline-uplift at 10: 2 of 2 runs: treats nobody: no rows are left for" in ran.out
+
+
+def test_one_arm_can_be_picked(run: Run, table: Path) -> None:
+    columns = ["--treatment", "arm", "--control", "none", "--outcome", "sale", "--arms", "call"]
+    ran = run("data", "describe", str(table), *columns, "--features", "age,channel")
+    assert "letter" not in ran.out
+    assert re.search(r"call +│ +100", ran.out)
+
+
+def test_describe_says_in_words_whether_a_log_looks_randomised(run: Run, table: Path) -> None:
+    columns = ["--treatment", "arm", "--control", "none", "--outcome", "sale", "--cost", "price"]
+    ran = run("data", "describe", str(table), *columns)
+    assert ran.status == 0
+    assert "looks randomised: the largest difference" in ran.out
+    assert "missing values: none" in ran.out
+
+
+def test_describe_counts_missing_values(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "holes.csv"
+    rows = [f"{i if i % 7 else ''},{i % 2},{i % 3 == 0:d}" for i in range(100)]
+    path.write_text("\n".join(["age,arm,sale", *rows]))
+    ran = run("data", "describe", str(path), "--treatment", "arm", "--control", "0",
+              "--outcome", "sale")  # fmt: skip
+    assert "missing values: age 15; 15 rows left out above" in ran.out
+
+
+def test_policies_lists_the_registry(run: Run) -> None:
+    ran = run("policies")
+    assert ran.status == 0
+    for name in POLICIES:
+        assert name in ran.out
+
+
+def test_simulate_writes_a_log_that_reads_back(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "new.parquet"
+    ran = run("simulate", str(path), "--users", "500", "--seed", "3", "--treatments", "2")
+    assert ran.status == 0
+    log, expected = read_log(path), simulate(500, seed=3, treatments=2)
+    assert log.features.tolist() == expected.features.tolist()
+    assert log.actions.tolist() == expected.actions.tolist()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["compare", "--policy", "bcbc"], "policy is 'bcbc', but must be one of thompson"),
+        (["compare", "--policy", "bccb", "--policy", "bccb"], "must be named once each"),
+        (["compare", "--budget", "0"], "--budget is 0.0, but must be above 0"),
+        (["compare", "--budget", "nan"], "--budget is nan, but must be above 0"),
+        (["compare", "--users", "0"], "--users is 0, but must be 1 or above"),
+        (["compare", "--history", "-1"], "--history is -1, but must be 0 or above"),
+        (["compare", "--seeds", "five"], "--seeds is 'five', but must be first:last+1"),
+        (["compare", "--seeds", "9:3"], "--seeds is '9:3', but must be"),
+        (["compare", "--seeds", "1,1"], "--seeds is '1,1', but must be"),
+        (["compare", "--jobs", "0"], "--jobs is 0, but must be 1 or above"),
+        (["compare", "--json", "no/such/folder.json"], "a file in a folder that can be written"),
+        (["compare", "--preset", "criteo"], "--data is None, but must be given"),
+        (["compare", "--data", "absent.csv", "--preset", "criteo"], "a file that exists"),
+        (["compare", "--data", "TRIAL", "--preset", "criteos"], "did you mean 'criteo'?"),
+        (["compare", "--data", "TRIAL", "--treatment", "arm"], "--control is None, but must be"),
+        (
+            ["compare", "--data", "TRIAL", "--preset", "starbucks"],
+            "treatment column is 'Promotion'",
+        ),
+        (
+            ["compare", "--data", "TRIAL", "--users", "2000"],
+            "--users is 2000, but must be from 1 to",
+        ),
+        (["compare", "--data", "TRIAL", "--users", "900", "--history", "200"], "from 0 to 100"),
+        (["compare", "--data", "TRIAL.txt"], "a file that exists"),
+        (["simulate", "out.csv"], "path is 'out.csv', but must be a .parquet file"),
+        (["simulate", "out.parquet", "--users", "0"], "users is 0, but must be 1 or above"),
+        (["simulate", "out.parquet", "--outcome", "sale"], "outcome is 'sale', but must be"),
+        (["data", "describe", "absent.parquet"], "a file that exists"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_status_2(
+    run: Run,
+    trial: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    ran = run(*(word.replace("TRIAL", str(trial)) for word in arguments))
+    assert ran.status == 2
+    assert message in ran.notes
+    assert ran.notes.startswith("error: ")
+    assert len(ran.notes.splitlines()) == 1
+    assert ran.out == ""
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_an_unknown_option_is_status_2_without_a_traceback() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bccb.cli", "compare", "--budgets", "3"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "No such option: --budgets" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_every_command_has_help_with_an_example(run: Run) -> None:
+    for command in (["compare"], ["data", "describe"], ["simulate"]):
+        ran = run(*command, "--help")
+        assert ran.status == 0
+        assert "Example" in ran.out
+        assert f"bccb {' '.join(command)}" in ran.out

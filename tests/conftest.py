@@ -1,0 +1,32 @@
+"""What every test shares: whether kernels are compiled, and how hypothesis runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import numba
+import pytest
+from hypothesis import settings
+
+COMPILED = not cast("Any", numba.config).DISABLE_JIT
+
+settings.register_profile(
+    "bccb", deadline=None, derandomize=True, max_examples=100 if COMPILED else 20
+)
+settings.load_profile("bccb")
+
+
+@pytest.fixture(scope="session")
+def sized() -> Callable[[int, int], int]:
+    """sized(many, few): many where kernels are compiled, few where they run as plain Python."""
+    return lambda many, few: many if COMPILED else few
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what makes sense only compiled where kernels run as plain Python."""
+    if COMPILED:
+        return
+    for item in items:
+        if item.get_closest_marker("compiled"):
+            item.add_marker(pytest.mark.skip(reason="kernels run as plain Python"))

@@ -1,0 +1,105 @@
+"""Comparisons: every run once, the same figures whatever the number of jobs, honest notes."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+
+from bccb import InputError
+from bccb.data import simulate
+from bccb.evaluate.compare import (
+    Row,
+    compare,
+    from_log,
+    from_simulator,
+    run,
+    summarise,
+    to_json,
+)
+
+POLICIES = ["thompson", "bccb", "offline-uplift", "oracle"]
+FIELDS = [
+    *("policy", "budget", "seed", "conversions", "incremental", "incremental_se", "spend"),
+    *("treated", "matched", "encountered", "proposed", "realised", "seconds", "note"),
+]
+
+
+def figures(rows: list[Row]) -> list[dict[str, object]]:
+    told = [asdict(row) for row in rows]
+    for row in told:
+        del row["seconds"]
+    return sorted(told, key=str)
+
+
+def test_every_policy_budget_and_seed_is_run_once_whatever_the_jobs() -> None:
+    trials = from_simulator(1_500, 1_500)
+    one = list(compare(trials, POLICIES, [50.0, 100.0], [1, 2, 3], jobs=1))
+    two = list(compare(trials, POLICIES, [50.0, 100.0], [1, 2, 3], jobs=2))
+    assert len(one) == 4 * 2 * 3
+    assert figures(one) == figures(two)
+    assert len({(row.policy, row.budget, row.seed) for row in one}) == len(one)
+
+
+def test_an_error_in_a_run_reaches_the_caller() -> None:
+    trials = from_log(replace(simulate(500, seed=1), effects=None), 400, 100)
+    with pytest.raises(InputError, match="used on simulated users"):
+        list(compare(trials, ["oracle"], [5.0], [1, 2, 3], jobs=2))
+    with pytest.raises(InputError, match="jobs is 0"):
+        list(compare(trials, ["bccb"], [5.0], [1], jobs=0))
+
+
+def test_a_policy_that_cannot_be_fitted_treats_nobody_and_says_why() -> None:
+    log = simulate(3_000, seed=1)
+    none = run(from_log(log, 3_000, 0)(1), "offline-uplift", 50.0, 1)
+    assert (none.treated, none.spend) == (0, 0.0)
+    assert none.note == "treats nobody: no rows are left for history"
+    barren = replace(log, outcomes=np.zeros(log.users))
+    trial = from_log(barren, 2_000, 1_000)(1)
+    few = run(trial, "offline-uplift", 50.0, 1)
+    assert few.treated == 0
+    assert few.matched == np.count_nonzero(barren.actions[trial.order] == 0)
+    assert few.note.startswith("treats nobody: history of ")
+    line = summarise([few, replace(few, seed=2, note="")])[0]
+    assert line.note.startswith("1 of 2 runs: treats nobody")
+
+
+def test_the_oracle_runs_on_a_log_whose_effects_are_known() -> None:
+    row = run(from_log(simulate(2_000, seed=1), 2_000, 0)(1), "oracle", 50.0, 1)
+    assert row.treated > 0
+
+
+def test_summaries_are_means_and_deviations_over_seeds() -> None:
+    rows = list(compare(from_simulator(1_000, 0), ["bccb", "thompson"], [40.0], [1, 2, 3], jobs=1))
+    line = next(line for line in summarise(rows) if line.policy == "bccb")
+    values = [row.conversions for row in rows if row.policy == "bccb"]
+    assert line.conversions == pytest.approx(statistics.mean(values))
+    assert line.conversions_deviation == pytest.approx(np.std(values, ddof=1))
+    assert line.seeds == 3
+    assert summarise(rows[:1])[0].conversions_deviation == 0.0
+
+
+def test_json_has_the_documented_fields() -> None:
+    rows = list(compare(from_simulator(500, 0), ["bccb"], [40.0], [1], jobs=1))
+    told = json.loads(json.dumps(to_json(rows, summarise(rows)), allow_nan=False))
+    assert list(told) == ["rows", "summary"]
+    assert list(told["rows"][0]) == FIELDS
+
+
+@pytest.mark.compiled
+def test_no_policy_beats_the_oracle_by_more_than_chance() -> None:
+    trials = from_simulator(20_000, 20_000)
+    total = {"oracle": 0.0, "bccb": 0.0, "cheapest-first": 0.0, "offline-uplift": 0.0}
+    for seed in range(5):
+        trial = trials(seed)
+        for name in total:
+            total[name] += run(trial, name, 1_000.0, seed).incremental
+    assert max(total, key=lambda name: total[name]) == "oracle"
+
+
+def test_the_oracle_spends_nearly_everything_and_not_more() -> None:
+    row = run(from_simulator(5_000, 0)(1), "oracle", 200.0, 1)
+    assert 190 < row.spend <= 200

@@ -1,0 +1,173 @@
+"""Replay against a naive loop, its counts, and its incremental estimate against the truth."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import bccb
+from bccb import InputError, Log, drivers
+from bccb.data import simulate
+from bccb.evaluate.replay import POINTS, Replay, replay, stream
+from bccb.policies import POLICIES
+from bccb.types import Ints
+
+LOG = {k: simulate(2_000, seed=3, outcome="visit", treatments=k) for k in (1, 2)}
+
+
+def naive(name: str, log: Log, order: Ints, budget: float) -> dict[str, float]:
+    """Replay by hand, through the library's own calls; a skipped treatment is paid back."""
+    policy = fresh(name, log, len(order), budget)
+    e, least = log.shares, log.costs[order].min()
+    told = dict.fromkeys(("encountered", "proposed", "matched", "treated", "conversions"), 0.0)
+    weights = []
+    for row in order:
+        if policy.remaining < least:
+            break
+        decision = policy.decide(log.features[row], log.costs[row])
+        logged, y = log.actions[row], log.outcomes[row]
+        told["encountered"] += 1
+        told["proposed"] += decision.action > 0
+        weight = 0.0
+        if decision.action > 0 and logged == decision.action:
+            weight = y
+        elif decision.action > 0 and logged == 0:
+            weight = -y * e[decision.action] / e[0]
+        weights.append(weight)
+        if decision.action == logged:
+            told["matched"] += 1
+            if logged > 0:
+                told["treated"] += 1
+                told["conversions"] += y
+            policy.observe(decision, y)
+        elif decision.action > 0:
+            policy.counts[drivers.REMAINING] += drivers.micros_of(decision.cost)
+    told["spend"] = policy.spent
+    told["incremental"] = sum(weights)
+    told["incremental_se"] = float(np.sqrt(len(weights)) * np.std(weights))
+    return told
+
+
+def fresh(name: str, log: Log, horizon: int, budget: float) -> bccb.Policy:
+    policy = bccb.make(
+        name,
+        budget=budget,
+        horizon=horizon,
+        features=log.features.shape[1],
+        treatments=log.treatments,
+        seed=11,
+    )
+    if POLICIES[name].needs == "history":
+        policy.learn(simulate(4_000, seed=9, outcome="visit", treatments=log.treatments))
+    return policy
+
+
+@pytest.mark.parametrize("name", list(POLICIES))
+@pytest.mark.parametrize("treatments", [1, 2])
+def test_replay_equals_a_naive_loop(name: str, treatments: int) -> None:
+    log = LOG[treatments]
+    if POLICIES[name].needs == "effects":
+        assert log.effects is not None
+        log = replace(log, features=log.effects, feature_names=())
+    order, _ = stream(log, seed=4, users=700)
+    expected = naive(name, log, order, budget=60.0)
+    found = replay(fresh(name, log, 700, 60.0), log, order)
+    n = expected["encountered"]
+    assert found.encountered == n
+    assert found.matched == expected["matched"]
+    assert found.treated == expected["treated"]
+    assert found.conversions == expected["conversions"]
+    assert found.spend == pytest.approx(expected["spend"], abs=1e-9)
+    assert found.proposed == pytest.approx(expected["proposed"] / n)
+    assert found.realised == pytest.approx(expected["treated"] / max(expected["matched"], 1))
+    assert found.incremental == pytest.approx(expected["incremental"])
+    assert found.incremental_se == pytest.approx(expected["incremental_se"])
+
+
+def test_the_run_ends_when_what_is_left_buys_nothing_more() -> None:
+    log = LOG[1]
+    found = replay(fresh("treat-all", log, log.users, 30.0), log)
+    assert found.encountered < log.users
+    assert 30.0 - found.spend < log.costs.min()
+
+
+def test_a_skipped_user_is_not_learned_but_counted_by_the_clock() -> None:
+    log = LOG[1]
+    others = replace(log, actions=np.zeros(log.users, np.int64), known_shares=log.shares)
+    policy = fresh("treat-all", others, log.users, 1e6)
+    found = replay(policy, others)
+    assert (found.matched, found.treated, found.spend) == (0, 0, 0.0)
+    assert policy.decisions == found.encountered == log.users
+
+
+def test_the_trajectory_ends_where_the_run_does_and_never_falls() -> None:
+    log = LOG[1]
+    found = replay(fresh("bccb", log, log.users, 1e6), log)
+    assert found.trajectory.shape == (POINTS, 4)
+    assert (np.diff(found.trajectory[:, [0, 1, 3]], axis=0) >= 0).all()
+    last = found.trajectory[-1]
+    assert last[0] == found.encountered
+    assert last[1] == pytest.approx(found.spend)
+    assert last[3] == found.conversions
+
+
+def test_a_stream_and_its_rest_are_every_row_once() -> None:
+    order, rest = stream(LOG[1], seed=1, users=1_500)
+    assert sorted([*order, *rest]) == list(range(2_000))
+    again, _ = stream(LOG[1], seed=1, users=1_500)
+    assert order.tolist() == again.tolist()
+    assert order.tolist() != stream(LOG[1], seed=2, users=1_500)[0].tolist()
+
+
+@pytest.mark.parametrize("users", [0, 2_001])
+def test_a_stream_longer_than_the_log_is_refused(users: int) -> None:
+    with pytest.raises(InputError, match=f"users is {users}, but must be from 1 to 2000"):
+        stream(LOG[1], seed=1, users=users)
+
+
+def test_logs_that_do_not_fit_the_policy_are_refused() -> None:
+    policy = bccb.make("bccb", budget=1, horizon=10, features=3)
+    with pytest.raises(InputError, match="the number of features in the log is 12, but must be 3"):
+        replay(policy, LOG[1])
+    policy = bccb.make("bccb", budget=1, horizon=10, features=12)
+    with pytest.raises(InputError, match="the number of treatments in the log is 2, but must be 1"):
+        replay(policy, LOG[2])
+    all_treated = replace(LOG[1], actions=np.ones(2_000, np.int64), known_shares=None)
+    with pytest.raises(InputError, match="the smallest share of an arm is 0.0"):
+        replay(policy, all_treated)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(("name", "treatments"), [("bccb", 1), ("cheapest-first", 2)])
+def test_the_incremental_estimate_is_unbiased_and_its_error_honest(
+    name: str, treatments: int
+) -> None:
+    """Against the sum of the true effects on the users who were treated and paid for."""
+    standardised = []
+    for seed in range(200):
+        log = simulate(3_000, seed=1_000 + seed, outcome="visit", treatments=treatments)
+        found, truth = replay_with_truth(name, log)
+        standardised.append((found.incremental - truth) / found.incremental_se)
+    errors = np.array(standardised)
+    assert abs(errors.mean()) < 4 / np.sqrt(200)
+    assert 0.85 < errors.std() < 1.15
+
+
+def replay_with_truth(name: str, log: Log) -> tuple[Replay, float]:
+    """A replay, and e_k times the true effects of all proposals, summed."""
+    assert log.effects is not None
+    policy = fresh(name, log, log.users, 300.0)
+    twin = fresh(name, log, log.users, 300.0)
+    found = replay(policy, log)
+    truth = 0.0
+    for row in range(found.encountered):
+        decision = twin.decide(log.features[row], log.costs[row])
+        if decision.action > 0:
+            truth += log.shares[decision.action] * log.effects[row, decision.action - 1]
+        if decision.action == log.actions[row]:
+            twin.observe(decision, log.outcomes[row])
+        elif decision.action > 0:
+            twin.counts[drivers.REMAINING] += drivers.micros_of(decision.cost)
+    return found, truth

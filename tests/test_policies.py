@@ -1,0 +1,355 @@
+"""Common checks over every registered policy: what any of them must do."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bccb
+from bccb import Decision, Log, Policy, StateError, drivers
+from bccb.estimators import ESTIMATORS
+from bccb.explorers import EXPLORERS
+from bccb.kernels.scaling import view_scaler
+from bccb.pacers import PACERS
+from bccb.policies import DEFAULT, POLICIES
+from bccb.types import Floats
+
+NAMES = list(POLICIES)
+ARMS = (1, 2)
+D = 3
+
+every_policy = pytest.mark.parametrize("name", NAMES)
+one_and_two_treatments = pytest.mark.parametrize("treatments", ARMS)
+
+
+def users(count: int, treatments: int, seed: int = 7) -> tuple[Floats, Floats, Floats]:
+    """Features whose first columns can pass for effects, costs, and outcomes."""
+    generator = np.random.default_rng(seed)
+    x = generator.normal(0.02, 0.1, (count, D))
+    costs = generator.lognormal(-0.5, 0.7, (count, treatments))
+    outcomes = (generator.random(count) < 0.2).astype(float)
+    return x, costs, outcomes
+
+
+def fresh(name: str, treatments: int = 1, seed: int = 5, **options: Any) -> Policy:
+    """A policy ready to decide: those that need history have seen some."""
+    settings_ = {"budget": 60.0, "horizon": 400, "features": D, **options}
+    policy = bccb.make(name, treatments=treatments, seed=seed, **settings_)
+    if POLICIES[name].needs == "history":
+        policy.learn(history(treatments, features=settings_["features"]))
+    return policy
+
+
+def history(treatments: int, count: int = 400, features: int = D) -> Log:
+    generator = np.random.default_rng(3)
+    return Log(
+        features=generator.normal(size=(count, features)),
+        actions=np.arange(count) % (treatments + 1),
+        outcomes=(generator.random(count) < 0.4).astype(float),
+        costs=np.ones((count, treatments)),
+    )
+
+
+def drive(policy: Policy, count: int = 200, seed: int = 7) -> list[Decision]:
+    x, costs, outcomes = users(count, policy.treatments, seed)
+    decisions = []
+    for i in range(count):
+        decision = policy.decide(x[i], costs[i])
+        policy.observe(decision, outcomes[i])
+        decisions.append(decision)
+    return decisions
+
+
+def digest(policy: Policy, decisions: list[Decision]) -> str:
+    """A hash of every bit of the state and of every decision."""
+    told = hashlib.sha256(policy.counts.tobytes() + policy.memory.tobytes())
+    for decision in decisions:
+        row = np.array([decision.action, decision.cost, decision.price, decision.score])
+        told.update(row.tobytes())
+    return told.hexdigest()
+
+
+@every_policy
+@one_and_two_treatments
+def test_the_same_seed_gives_the_same_decisions(name: str, treatments: int) -> None:
+    first, second = fresh(name, treatments), fresh(name, treatments)
+    assert digest(first, drive(first)) == digest(second, drive(second))
+
+
+@pytest.mark.parametrize("name", ["thompson", "budgeted-thompson", "hte-greedy", "bccb"])
+def test_another_seed_gives_other_decisions_where_a_policy_draws(name: str) -> None:
+    actions = [[d.action for d in drive(fresh(name, seed=seed))] for seed in (1, 2)]
+    assert actions[0] != actions[1]
+
+
+@every_policy
+@one_and_two_treatments
+def test_inputs_are_left_as_they_were(name: str, treatments: int) -> None:
+    policy = fresh(name, treatments)
+    x, costs, outcomes = users(50, treatments)
+    before = x.tobytes(), costs.tobytes(), outcomes.tobytes()
+    for i in range(50):
+        policy.observe(policy.decide(x[i], costs[i]), outcomes[i])
+    assert (x.tobytes(), costs.tobytes(), outcomes.tobytes()) == before
+
+
+@every_policy
+@one_and_two_treatments
+def test_inputs_may_be_changed_after_deciding(name: str, treatments: int) -> None:
+    policy, twin = fresh(name, treatments), fresh(name, treatments)
+    x, costs, _ = users(20, treatments)
+    for i in range(20):
+        row, price = x[i].copy(), costs[i].copy()
+        decision = policy.decide(row, price)
+        row[:], price[:] = np.nan, np.nan
+        policy.observe(decision, 1.0)
+        twin.observe(twin.decide(x[i], costs[i]), 1.0)
+    assert policy.memory.tobytes() == twin.memory.tobytes()
+
+
+@every_policy
+@one_and_two_treatments
+@settings(max_examples=15)
+@given(
+    budget=st.floats(0.01, 20.0),
+    cents=st.lists(st.integers(1, 300), min_size=1, max_size=60),
+    seed=st.integers(0, 2**31),
+)
+def test_the_budget_is_never_exceeded(
+    name: str, treatments: int, budget: float, cents: list[int], seed: int
+) -> None:
+    policy = fresh(name, treatments, seed=seed, budget=budget, horizon=len(cents))
+    spent, x = 0, np.full(D, 0.5)
+    for cost in cents:
+        decision = policy.decide(x, [cost / 100] * treatments)
+        policy.observe(decision, 1.0)
+        spent += cost * 10_000 if decision.action else 0
+        assert policy.counts[drivers.BUDGET] - policy.counts[drivers.REMAINING] == spent
+        assert spent <= budget * 1_000_000
+    assert policy.remaining >= 0
+
+
+def test_a_cost_that_equals_what_is_left_is_affordable_to_the_micro() -> None:
+    policy = fresh("treat-all", budget=1.1, horizon=3)
+    assert policy.decide(np.zeros(D), 1.1).action == 1  # 1.1 * 1e6 is 1100000.0000000002
+    assert policy.remaining == 0
+    assert policy.decide(np.zeros(D), 0.000001).action == 0
+
+
+@every_policy
+@one_and_two_treatments
+def test_a_saved_policy_continues_bit_for_bit(name: str, treatments: int, tmp_path: Path) -> None:
+    policy = fresh(name, treatments)
+    drive(policy, 120)
+    waiting = policy.decide(np.full(D, 0.1), [0.3] * treatments)
+    policy.save(tmp_path / "policy")
+    again = bccb.load(tmp_path / "policy")
+    for one in (policy, again):
+        one.observe(waiting, 1.0)
+    assert digest(policy, drive(policy, 150, seed=8)) == digest(again, drive(again, 150, seed=8))
+    assert (again.name, again.budget, again.spent) == (policy.name, policy.budget, policy.spent)
+    assert again.parameters == policy.parameters
+    assert [file.name for file in tmp_path.iterdir()] == ["policy"]
+
+
+@every_policy
+@one_and_two_treatments
+def test_batches_give_the_same_decisions_as_one_at_a_time(name: str, treatments: int) -> None:
+    one, many = fresh(name, treatments), fresh(name, treatments)
+    x, costs, outcomes = users(90, treatments)
+    for start in range(0, 90, 30):
+        rows = slice(start, start + 30)
+        singles = [one.decide(x[i], costs[i]) for i in range(start, start + 30)]
+        batch = many.decide_many(x[rows], costs[rows])
+        for single, other in zip(singles, batch, strict=True):
+            assert repr(single) == repr(other)
+            assert single.probability == other.probability
+        for decision, outcome in zip(singles, outcomes[rows], strict=True):
+            one.observe(decision, outcome)
+        many.observe_many(batch, outcomes[rows])
+    assert one.memory.tobytes() == many.memory.tobytes()
+    assert one.counts.tobytes() == many.counts.tobytes()
+
+
+@every_policy
+@one_and_two_treatments
+def test_the_probability_of_an_action_agrees_with_monte_carlo(name: str, treatments: int) -> None:
+    policy = fresh(name, treatments, warm_up=5) if "hte" in name else fresh(name, treatments)
+    x, costs, outcomes = users(240, treatments)
+    repeats = 1_500 if policy_is_compiled() else 40
+    for i in range(240):
+        before = Policy(name, policy.composition, policy.counts.copy(), policy.memory.copy(), set())
+        decision = policy.decide(x[i], costs[i])
+        if i in (0, 7, 60, 239):
+            check_probability(before, x[i], costs[i], decision, repeats)
+        policy.observe(decision, outcomes[i])
+
+
+def check_probability(
+    before: Policy, x: Floats, costs: Floats, decision: Decision, repeats: int
+) -> None:
+    """Decide on the same user again and again with other seeds, from the state before."""
+    chances = np.array([decision.probability_of(a) for a in range(before.treatments + 1)])
+    assert chances.sum() == pytest.approx(1.0, abs=1e-6)
+    assert decision.probability == chances[decision.action]
+    seen = np.zeros(before.treatments + 1)
+    counts, memory = before.counts.copy(), before.memory.copy()
+    for seed in range(repeats):
+        before.counts[:], before.memory[:] = counts, memory
+        before.counts[drivers.SEED] = seed
+        seen[before.decide(x, costs).action] += 1
+    error = np.sqrt(chances * (1 - chances) / repeats)
+    assert (np.abs(seen / repeats - chances) <= 4.5 * error + 1e-9).all()
+
+
+def policy_is_compiled() -> bool:
+    return hasattr(drivers.propose, "py_func")
+
+
+@every_policy
+def test_outcomes_may_come_late_and_in_any_order(name: str) -> None:
+    policy = fresh(name)
+    x, costs, outcomes = users(60, 1)
+    decisions = [policy.decide(x[i], costs[i]) for i in range(60)]
+    assert policy.waiting == 60
+    for i in np.random.default_rng(1).permutation(60):
+        policy.observe(decisions[i], outcomes[i])
+    assert policy.waiting == 0
+
+
+@every_policy
+def test_an_outcome_counts_once(name: str) -> None:
+    policy = fresh(name)
+    decision = policy.decide(np.zeros(D), 0.5)
+    policy.observe(decision, 1.0)
+    before = policy.memory.tobytes()
+    with pytest.raises(StateError, match="decision 1 was observed already"):
+        policy.observe(decision, 1.0)
+    assert policy.memory.tobytes() == before
+
+
+def test_a_decision_of_another_policy_is_refused() -> None:
+    policy, other = fresh("bccb"), fresh("bccb")
+    drive(other, 5)
+    stranger = other.decide(np.zeros(D), 0.5)
+    with pytest.raises(StateError, match="decision 6 was not made by this policy"):
+        policy.observe(stranger, 1.0)
+
+
+def test_a_batch_of_outcomes_is_learned_whole_or_not_at_all() -> None:
+    policy = fresh("bccb")
+    decisions = policy.decide_many(*users(3, 1)[:2])
+    before = policy.memory.tobytes()
+    with pytest.raises(StateError, match="stands twice"):
+        policy.observe_many([decisions[0], decisions[1], decisions[0]], [0, 1, 0])
+    with pytest.raises(bccb.InputError, match="outcome 2 is 1.5"):
+        policy.observe_many(decisions, [0, 1, 1.5])
+    assert policy.memory.tobytes() == before
+    policy.observe_many(decisions, [0, 1, 1])
+    assert policy.waiting == 0
+
+
+@every_policy
+@pytest.mark.compiled
+def test_the_python_form_equals_the_compiled_form(name: str, python_digests: Any) -> None:
+    for treatments in ARMS:
+        policy = fresh(name, treatments)
+        assert python_digests[f"{name} {treatments}"] == digest(policy, drive(policy))
+
+
+@pytest.fixture(scope="module")
+def python_digests() -> dict[str, str]:
+    """Every policy driven by the same kernels as plain Python, in a process of its own."""
+    code = (
+        "from test_policies import *\n"
+        "for name in NAMES:\n"
+        "    for treatments in ARMS:\n"
+        "        policy = fresh(name, treatments)\n"
+        "        print(name, treatments, digest(policy, drive(policy)))\n"
+    )
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(Path(__file__).parent)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    return dict(line.rsplit(" ", 1) for line in done.stdout.splitlines())
+
+
+@every_policy
+def test_history_is_learned_before_the_first_user_only(name: str) -> None:
+    policy = fresh(name)
+    policy.decide(np.zeros(D), 0.5)
+    with pytest.raises(StateError, match="1 users were decided on"):
+        policy.learn(history(1))
+
+
+@pytest.mark.parametrize("name", ["bccb", "thompson", "uplifting-bandit"])
+def test_learning_history_equals_having_observed_it(name: str) -> None:
+    log = history(1, count=150)
+    learned, lived = fresh(name), fresh(name)
+    learned.learn(log)
+    scaler = view_scaler(lived.memory, D)
+    for i in range(log.users):
+        lived.kernels["see"](scaler, log.features[i])
+        space = np.empty(drivers.space_size(D, 1))
+        lived.kernels["observe"](
+            lived.counts, lived.memory, log.features[i], log.actions[i], log.outcomes[i], space
+        )
+    assert learned.memory.tobytes() == lived.memory.tobytes()
+    assert learned.counts[drivers.HISTORY] == log.users
+
+
+def test_a_policy_that_needs_history_refuses_to_decide_without() -> None:
+    policy = bccb.make("offline-uplift", budget=1, horizon=10, features=D)
+    with pytest.raises(StateError, match=r"learned nothing: call learn\(log\)"):
+        policy.decide(np.zeros(D), 0.5)
+    with pytest.raises(StateError, match=r"learned nothing: call learn\(log\)"):
+        policy.decide_many(np.zeros((1, D)), [0.5])
+
+
+def test_a_history_that_cannot_be_fitted_leaves_the_policy_as_it_was() -> None:
+    log = history(1)
+    barren = Log(log.features, log.actions, np.zeros(log.users), log.costs)
+    policy = bccb.make("offline-uplift", budget=1, horizon=10, features=D)
+    before = policy.memory.tobytes()
+    with pytest.raises(bccb.FitError, match="in the control has only outcome 0"):
+        policy.learn(barren)
+    assert policy.memory.tobytes() == before
+    assert policy.needs_history
+
+
+def test_scaling_the_features_by_powers_of_two_changes_no_decision() -> None:
+    x, costs, outcomes = users(150, 1)
+    plain, scaled = fresh("bccb"), fresh("bccb")
+    for i in range(150):
+        one = plain.decide(x[i], costs[i])
+        other = scaled.decide(x[i] * 1024.0, costs[i])
+        assert one.score == other.score
+        plain.observe(one, outcomes[i])
+        scaled.observe(other, outcomes[i])
+
+
+def test_policies_run_without_features() -> None:
+    for name in ("thompson", "budgeted-thompson", "cheapest-first", "treat-all"):
+        policy = fresh(name, features=0)
+        for _ in range(30):
+            policy.observe(policy.decide([], 0.5), 0)
+        assert policy.decisions == 30
+
+
+def test_every_component_is_used_by_a_policy_and_parameters_do_not_clash() -> None:
+    used = {part.name for spec in POLICIES.values() for part in spec.composition.components}
+    assert used == {*ESTIMATORS, *EXPLORERS, *PACERS}
+    for spec in POLICIES.values():
+        names = [key for part in spec.composition.components for key in part.defaults]
+        assert len(set(names)) == len(names)
+        assert set(spec.parameters) <= set(names)
+    assert DEFAULT in POLICIES

@@ -1,0 +1,238 @@
+"""One policy: bad input, the paper's rule, saving."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bccb
+from bccb import InputError, Policy
+from bccb.kernels import rng
+
+
+def policy_of(name: str = "bccb", **options: Any) -> Policy:
+    return bccb.make(name, **{"budget": 10, "horizon": 100, "features": 2, "seed": 1, **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"name": "bcbc"}, "policy is 'bcbc', but must be one of thompson, "),
+        ({"budget": 0}, "budget is 0, but must be from 0.000001 to 1,000,000,000,000"),
+        ({"budget": -5}, "budget is -5, but must be from"),
+        ({"budget": math.nan}, "budget is nan, but must be a finite number"),
+        ({"budget": "much"}, "budget is 'much', but must be a number"),
+        ({"horizon": 0}, "horizon is 0, but must be a whole number from 1 to"),
+        ({"horizon": 1.5}, "horizon is 1.5, but must be a whole number"),
+        ({"features": -1}, "features is -1, but must be a whole number from 0 to"),
+        ({"treatments": 0}, "treatments is 0, but must be a whole number from 1 to"),
+        ({"seed": -1}, "seed is -1, but must be a whole number from 0 to"),
+        ({"seed": True}, "seed is True, but must be a whole number"),
+        ({"eta": math.inf}, "eta is inf, but must be a finite number"),
+        ({"etta": 0.1}, "a parameter of bccb is 'etta', but must be one of alpha, "),
+        ({"name": "thompson", "price": 1}, "a parameter of thompson is 'price', but must be one"),
+    ],
+)
+def test_make_refuses_in_one_sentence(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        policy_of(**options)
+
+
+@pytest.mark.parametrize(
+    ("x", "cost", "message"),
+    [
+        ([1.0], 1.0, r"the shape of x is \(1,\), but must be \(2,\)"),
+        (1.0, 1.0, r"the shape of x is \(\), but must be \(2,\)"),
+        ([[1.0, 2.0]], 1.0, r"the shape of x is \(1, 2\), but must be \(2,\)"),
+        ([1.0, math.nan], 1.0, "feature 1 is nan, but must be a finite number"),
+        ([-math.inf, 0.0], 1.0, "feature 0 is -inf, but must be a finite number"),
+        (["a", "b"], 1.0, r"x is \['a', 'b'\], but must be numbers"),
+        (np.array(["a", "b"]), 1.0, "but must be numbers"),
+        ([1.0, 2.0], 0.0, "cost is 0.0, but must be above 0 and at most 1,000,000"),
+        ([1.0, 2.0], -1, "cost is -1.0, but must be above 0"),
+        ([1.0, 2.0], math.nan, "cost is nan, but must be above 0"),
+        ([1.0, 2.0], math.inf, "cost is inf, but must be above 0"),
+        ([1.0, 2.0], 2e6, "cost is 2000000.0, but must be above 0 and at most 1,000,000"),
+        ([1.0, 2.0], "dear", "cost is 'dear', but must be numbers"),
+        ([1.0, 2.0], [1.0, 2.0], "the number of costs is 2, but must be 1"),
+        ([1.0, 2.0], None, "cost is nan"),
+    ],
+)
+def test_decide_refuses_in_one_sentence_and_changes_nothing(
+    x: Any, cost: Any, message: str
+) -> None:
+    policy = policy_of()
+    policy.observe(policy.decide([0.5, 1.0], 0.5), 1)
+    before = policy.memory.tobytes(), policy.counts.tobytes(), policy.waiting
+    with pytest.raises(InputError, match=message):
+        policy.decide(x, cost)
+    assert (policy.memory.tobytes(), policy.counts.tobytes(), policy.waiting) == before
+
+
+def test_a_batch_with_one_bad_user_decides_on_nobody() -> None:
+    policy = policy_of()
+    before = policy.memory.tobytes(), policy.counts.tobytes()
+    cases: list[tuple[Any, Any, str]] = [
+        ([[1, 2], [3, math.nan]], [1, 1], "feature 1 of row 1 is nan"),
+        ([[1, 2], [3, 4]], [1, -1], "cost of row 1 is -1.0"),
+        ([[1, 2], [3, 4]], [1], "the number of costs is 1, but must be 2"),
+        ([[1], [3]], [1, 1], r"the shape of x is \(2, 1\), but must be \(users, 2\)"),
+    ]
+    for x, costs, message in cases:
+        with pytest.raises(InputError, match=message):
+            policy.decide_many(x, costs)
+    assert (policy.memory.tobytes(), policy.counts.tobytes()) == before
+
+
+@pytest.mark.parametrize("outcome", [-0.1, 1.1, math.nan, "yes", None])
+def test_observe_refuses_outcomes_out_of_range_and_keeps_waiting(outcome: Any) -> None:
+    policy = policy_of()
+    decision = policy.decide([0.0, 0.0], 0.5)
+    with pytest.raises(InputError, match="outcome is"):
+        policy.observe(decision, outcome)
+    policy.observe(decision, 1)
+    assert policy.waiting == 0
+
+
+@pytest.mark.parametrize("cost", [1, 1.0, np.float32(1), Decimal("1"), [1], (1.0,), np.ones(1)])
+def test_costs_may_be_any_kind_of_number(cost: Any) -> None:
+    assert policy_of("treat-all").decide([0, 0], cost).cost == 1.0
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        [1, 2],
+        (1.0, 2.0),
+        np.array([1, 2], np.int32),
+        np.array([1, 2], np.float32),
+        np.array([[1.0, 9.0], [2.0, 9.0]])[:, 0],
+        np.broadcast_to(np.array([1.0, 2.0]), (3, 2))[1],
+    ],
+)
+def test_features_may_be_any_kind_of_row(x: Any) -> None:
+    decision = policy_of().decide(x, 1)
+    assert decision.features.tolist() == [1.0, 2.0]
+
+
+def test_budgets_round_down_and_costs_round_up_to_the_micro() -> None:
+    policy = policy_of("treat-all", budget=1.0000019)
+    assert policy.budget == 1.000001
+    assert policy.decide([0, 0], 0.5000001).action == 1
+    assert policy.spent == 0.500001
+
+
+def test_a_decision_can_be_kept_elsewhere_and_still_be_observed() -> None:
+    policy, twin = policy_of(), policy_of()
+    decision = policy.decide([0.3, 0.1], 0.5)
+    kept = pickle.loads(pickle.dumps(decision))
+    assert kept.probability == decision.probability
+    twin.decide([0.3, 0.1], 0.5)
+    policy.observe(decision, 1)
+    twin.observe(kept, 1)
+    assert policy.memory.tobytes() == twin.memory.tobytes()
+
+
+def test_bccb_decides_as_the_papers_algorithm_does() -> None:
+    """Algorithm 1 of the paper, written out in NumPy, on the same draws."""
+    n, d, seed, budget = 700, 4, 9, 60.0
+    generator = np.random.default_rng(2)
+    xs, cs = generator.normal(size=(n, d)), generator.lognormal(-0.5, 0.7, n)
+    ys = (generator.random(n) < 0.3).astype(float)
+    policy = bccb.make("bccb", budget=budget, horizon=n, features=d, seed=seed, warm_up=20)
+    eta, lam, eps_pace, eps_time, tau_0, warm_up = 0.1, 1e-3, 0.1, 0.01, 0.002, 20
+    left = budget
+    alpha, beta, seen = np.ones(2), np.ones(2), np.zeros(2)
+    live, scoring = np.zeros((2, d + 1)), np.zeros((2, d + 1))
+    treated = 0
+    for t in range(1, n + 1):
+        sofar = xs[:t]
+        scale = sofar.std(axis=0)
+        z = np.append((xs[t - 1] - sofar.mean(axis=0)) / np.where(scale > 0, scale, np.inf), 1.0)
+        decision = policy.decide(xs[t - 1], cs[t - 1])
+        if cs[t - 1] > left:
+            action = 0
+        else:
+            f = 1 / (1 + np.exp(-scoring @ z))
+            tau = f[1] - f[0] if seen.min() >= warm_up else tau_0
+            keys = [np.uint64(rng.key_of(seed, t, a)) for a in (0, 1)]
+            theta = [rng.beta(keys[a], alpha[a], beta[a]) for a in (0, 1)]
+            s = tau + eta * (theta[1] - theta[0])
+            pace = (left / budget) / max((n - t) / n, eps_time)
+            action = int(s / cs[t - 1] > lam / max(pace, eps_pace))
+        assert decision.action == action, t
+        treated += action
+        y = ys[t - 1]
+        policy.observe(decision, y)
+        if action:
+            left -= math.ceil(cs[t - 1] * 1e6 - 1e-3) / 1e6
+        alpha[action] += y
+        beta[action] += 1 - y
+        step = 1 / (1e-4 * (1_000 + seen[action]))
+        error = 1 / (1 + np.exp(-live[action] @ z)) - y
+        live[action, :d] *= 1 - 1e-4 * step
+        live[action] -= step * error * z
+        seen[action] += 1
+        if seen[action] % 50 == 0:
+            scoring[action] = live[action]
+    assert 30 < treated < n - 30  # or the comparison would prove little
+
+
+def test_the_best_affordable_treatment_is_chosen_by_effect_less_price_times_cost() -> None:
+    policy = bccb.make(
+        "oracle", budget=1.0, horizon=10, features=2, treatments=2, seed=0, threshold=0.1
+    )
+    assert policy.decide([0.30, 0.25], [2.0, 0.5]).action == 2  # the first cannot be afforded
+    assert policy.decide([0.30, 0.25], [0.4, 0.1]).action == 1  # 0.26 against 0.24
+    assert policy.decide([0.30, 0.29], [0.4, 0.1]).action == 2  # 0.28 beats 0.26, and both fit
+    assert policy.decide([-0.3, 0.005], [0.1, 0.1]).action == 0  # nothing is above zero
+    assert policy.spent == pytest.approx(0.5 + 0.4 + 0.1)
+
+
+def test_load_refuses_what_is_not_a_saved_policy(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="a file that exists"):
+        bccb.load(tmp_path / "absent")
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(InputError, match="a saved policy"):
+        bccb.load(tmp_path / "text")
+    policy = policy_of()
+    policy.save(tmp_path / "good")
+    whole = (tmp_path / "good").read_bytes()
+    (tmp_path / "cut").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match="a saved policy"):
+        bccb.load(tmp_path / "cut")
+
+
+def test_load_refuses_other_formats_and_layouts(tmp_path: Path) -> None:
+    policy = policy_of()
+    policy.save(tmp_path / "good")
+    with np.load(tmp_path / "good") as file:
+        parts = dict(file)
+    header = json.loads(parts["header"].tobytes())
+    for change, message in (
+        ({"format": 99}, "the format of the saved policy is 99, but must be 1"),
+        ({"composition": {**header["composition"], "estimator": "ridge-pair"}}, "memory layout"),
+        ({"composition": {**header["composition"], "estimator": "crystal-ball"}}, "crystal-ball"),
+    ):
+        text = json.dumps({**header, **change}).encode()
+        with (tmp_path / "other").open("wb") as file:
+            np.savez(file, **{**parts, "header": np.frombuffer(text, np.uint8)})
+        with pytest.raises(InputError, match=message):
+            bccb.load(tmp_path / "other")
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
+    policy = policy_of()
+    target = tmp_path / "policy"
+    policy.save(target)
+    before = target.read_bytes()
+    with pytest.raises(InputError, match="a file that can be written"):
+        policy.save(tmp_path / "no folder" / "policy")
+    assert target.read_bytes() == before

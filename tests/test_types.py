@@ -1,0 +1,60 @@
+"""The log of a trial refuses what is not one."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bccb import InputError, Log
+
+
+def log_of(**fields: Any) -> Log:
+    plain = {
+        "features": np.zeros((3, 2)),
+        "actions": [0, 1, 1],
+        "outcomes": [0, 0, 1],
+        "costs": np.ones((3, 1)),
+    }
+    return Log(**{**plain, **fields})
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"features": [[0, 0], [0, math.nan], [0, 0]]}, "feature x1 of row 1 is nan, but must be"),
+        (
+            {"features": [[0, 0], [0, math.inf], [0, 0]], "feature_names": ("age", "size")},
+            "feature size of row 1 is inf, but must be a finite number",
+        ),
+        ({"costs": [[1], [0], [1]]}, "cost of row 1 is 0.0, but must be above 0 and at most"),
+        ({"costs": [[1], [1], [math.nan]]}, "cost of row 2 is nan, but must be above 0"),
+        ({"outcomes": [0, 2, 0]}, "outcome of row 1 is 2.0, but must be from 0 to 1"),
+        ({"outcomes": [0, math.nan, 0]}, "outcome of row 1 is nan"),
+        ({"actions": [0, 1, 2]}, "action of row 2 is 2, but must be from 0 to 1"),
+        ({"actions": [0, 1]}, r"the shape of actions is \(2,\), but must be \(3,\)"),
+        ({"features": np.zeros(3)}, "features and costs"),
+        ({"features": np.zeros((2, 2))}, "the shape of features"),
+        ({"effects": np.zeros((3, 2))}, r"the shape of effects is \(3, 2\), but must be \(3, 1\)"),
+        ({"known_shares": np.ones(3)}, "the shape of known_shares"),
+    ],
+)
+def test_a_log_refuses_in_one_sentence(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        log_of(**fields)
+
+
+def test_an_empty_log_is_refused() -> None:
+    with pytest.raises(InputError, match="the number of users is 0, but must be at least 1"):
+        Log(np.zeros((0, 2)), np.zeros(0, np.int64), np.zeros(0), np.zeros((0, 1)))
+
+
+def test_rows_can_be_taken_and_keep_the_shares_of_the_trial() -> None:
+    log = log_of(effects=np.array([[0.1], [0.2], [0.3]]))
+    part = log.take(np.array([2, 1]))
+    assert part.users == 2
+    assert part.effects is not None
+    assert part.effects.tolist() == [[0.3], [0.2]]
+    assert part.shares.tolist() == log.shares.tolist()
