@@ -59,8 +59,9 @@ class ScikitLearn:
 class VowpalWabbit:
     """Two logistic models; the text of every user, label and all, is written before the clock.
 
-    A user's text is parsed once for both predictions and the learning, with one ``Workspace``'s
-    parser: both have the same hash. Vowpal Wabbit scales features by itself, and has no batches.
+    It is parsed once for both predictions and the learning, by one ``Workspace`` for both: their
+    hashes are the same. To parse all users before the clock is not an option, because an example
+    takes 31 KB. Vowpal Wabbit scales features by itself, and needs no batches.
     """
 
     def __init__(self, texts: list[str]) -> None:
@@ -87,18 +88,6 @@ class VowpalWabbit:
     def learn(self, arm: int, outcome: float) -> None:
         """One step of the arm's model: the example carries its label."""
         self.models[arm].learn(self.example)
-
-
-class ParsedVowpalWabbit(VowpalWabbit):
-    """The same with every example parsed before the clock, for logs that fit: 31 KB a user."""
-
-    def __init__(self, texts: list[str]) -> None:
-        super().__init__(texts)
-        self.examples = [self.control.parse(text) for text in texts]
-
-    def see(self, row: int) -> None:
-        """Take the user's example."""
-        self.example = self.examples[row]
 
 
 def labelled_texts(log: bccb.Log) -> list[str]:

@@ -8,18 +8,21 @@ from time import perf_counter
 
 import numpy as np
 
+import bccb
 from bccb.evaluate.replay import replay
-from bench.learners import ParsedVowpalWabbit, ScikitLearn, VowpalWabbit, labelled_texts
+from bench.learners import ScikitLearn, VowpalWabbit, labelled_texts
 from bench.loops import Learner, replay_in_python, stream_of
 from bench.sizes import SEED, Sizes, log_of, policy_for
 
 Contestant = Callable[[Sizes], float]
+SLOW = frozenset({"replay: scikit-learn"})
 
 
 def bccb_replay(sizes: Sizes, growth: int = 1, shuffled: bool = False) -> float:
     """The compiled replay: the whole call, with its checks."""
     log = log_of(sizes.users * growth)
     policy = policy_for(log)
+    replay(policy_for(log), log, np.arange(1))  # compiles
     order = np.random.default_rng(SEED).permutation(log.users) if shuffled else None
     began = perf_counter()
     encountered = replay(policy, log, order).encountered
@@ -28,24 +31,17 @@ def bccb_replay(sizes: Sizes, growth: int = 1, shuffled: bool = False) -> float:
 
 def scikit_replay(sizes: Sizes) -> float:
     """scikit-learn in a Python loop."""
-    log = log_of(sizes.scikit_users)
-    return _clocked(ScikitLearn(log, policy_for(log).parameters), sizes.scikit_users)
+    log = log_of(sizes.users)
+    return _clocked(ScikitLearn(log, policy_for(log).parameters), log)
 
 
 def vowpal_replay(sizes: Sizes) -> float:
     """Vowpal Wabbit in a Python loop."""
-    texts = labelled_texts(log_of(sizes.vowpal_users))
-    return _clocked(VowpalWabbit(texts), sizes.vowpal_users)
+    log = log_of(sizes.users)
+    return _clocked(VowpalWabbit(labelled_texts(log)), log)
 
 
-def vowpal_parsed_replay(sizes: Sizes) -> float:
-    """Vowpal Wabbit in a Python loop, the examples parsed before."""
-    texts = labelled_texts(log_of(sizes.vowpal_parsed_users))
-    return _clocked(ParsedVowpalWabbit(texts), sizes.vowpal_parsed_users)
-
-
-def _clocked(learner: Learner, users: int) -> float:
-    log = log_of(users)
+def _clocked(learner: Learner, log: bccb.Log) -> float:
     policy, stream = policy_for(log), stream_of(log)
     began = perf_counter()
     tally = replay_in_python(learner, stream, policy.budget, policy.parameters, SEED)
@@ -60,6 +56,5 @@ def contestants(growth: int) -> dict[str, Contestant]:
         "replay: bccb, grown": partial(bccb_replay, growth=growth),
         "replay: bccb, grown and shuffled": partial(bccb_replay, growth=growth, shuffled=True),
         "replay: vowpalwabbit": vowpal_replay,
-        "replay: vowpalwabbit, parsed before": vowpal_parsed_replay,
         "replay: scikit-learn": scikit_replay,
     }

@@ -14,30 +14,19 @@ DOLLARS_A_USER = 0.05  # $5,000 for 100,000 users
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Numbers of users and rounds: slow peers run on fewer, and count by the user."""
+    """Numbers of users, of rounds, and of times that each thing is measured."""
 
     users: int = 100_000
     growth: int = 10
-    vowpal_users: int = 20_000
-    vowpal_parsed_users: int = 5_000  # an example that is kept takes 31 KB
-    scikit_users: int = 5_000
     rounds: int = 20_000
     slow_rounds: int = 1_000
-    repeats: int = 7  # of what takes well under a second
-    slow_repeats: int = 3  # of a new process, a cold cache, a slow peer
+    repeats: int = 7
+    slow_repeats: int = 2  # of scikit-learn's loop, which takes 20 seconds
+    processes: int = 5  # of a kind
 
 
 FULL = Sizes()
-QUICK = Sizes(
-    users=10_000,
-    vowpal_users=2_000,
-    vowpal_parsed_users=1_000,
-    scikit_users=500,
-    rounds=2_000,
-    slow_rounds=100,
-    repeats=2,
-    slow_repeats=1,
-)
+QUICK = Sizes(users=10_000, rounds=2_000, slow_rounds=100, repeats=2, slow_repeats=1, processes=1)
 
 
 @cache
@@ -54,6 +43,7 @@ def policy_for(log: bccb.Log, horizon: int | None = None, **parameters: float) -
         budget=users * DOLLARS_A_USER,
         horizon=users,
         features=log.features.shape[1],
+        treatments=log.treatments,
         seed=SEED,
         **parameters,
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich import box
 from rich.table import Table
 
 from bccb.cli.columns import (
@@ -20,6 +21,7 @@ from bccb.cli.columns import (
 )
 from bccb.cli.console import out
 from bccb.data import Description, describe_file
+from bccb.data.describe import Estimate
 
 
 def command(
@@ -43,22 +45,24 @@ def command(
 
 
 def _print_description(found: Description) -> None:
-    table = Table(title=f"{found.users:,} users")
-    for heading in ("arm", "users", "share", "rate", "95 % interval", "effect", "95 % interval"):
-        table.add_column(heading, justify="left" if heading == "arm" else "right")
+    table = Table(title=f"{found.users:,} users", box=box.SIMPLE_HEAD, padding=0, show_edge=False)
+    for heading in ("arm", "users", "share", "rate, 95 % interval", "effect, 95 % interval"):
+        table.add_column(heading, justify="left" if heading == "arm" else "right", no_wrap=True)
     for arm in found.arms:
-        effect = arm.effect
         table.add_row(
             arm.name,
             f"{arm.users:,}",
             f"{arm.share:.4f}",
-            f"{arm.rate.value:.4%}",
-            f"{arm.rate.low:.4%} to {arm.rate.high:.4%}",
-            "" if effect is None else f"{effect.value:+.4%}",
-            "" if effect is None else f"{effect.low:+.4%} to {effect.high:+.4%}",
+            _percent(arm.rate, ""),
+            "" if arm.effect is None else _percent(arm.effect, "+"),
         )
     out.print(table)
-    balance = Table(title="standardised differences to the control")
+    balance = Table(
+        title="\nstandardised differences",
+        box=box.SIMPLE_HEAD,
+        padding=0,
+        show_edge=False,
+    )
     balance.add_column("feature")
     for treatment in found.balance.differences:
         balance.add_column(treatment, justify="right")
@@ -69,7 +73,13 @@ def _print_description(found: Description) -> None:
     missing = {name: count for name, count in found.missing.items() if count}
     listed = ", ".join(f"{name} {count:,}" for name, count in missing.items())
     if missing:
-        out.print(f"missing values: {listed}; {found.incomplete:,} rows left out above")
+        out.print(f"\nmissing values: {listed}; {found.incomplete:,} rows left out above")
     else:
-        out.print("missing values: none")
-    out.print(found.balance.verdict, style="green" if found.balance.looks_randomised else "red")
+        out.print("\nmissing values: none")
+    colour = "green" if found.balance.looks_randomised else "red"
+    out.print(found.balance.verdict, highlight=False, style=colour)
+
+
+def _percent(estimate: Estimate, sign: str) -> str:
+    ends = f"[{100 * estimate.low:{sign}.3f}, {100 * estimate.high:{sign}.3f}]"
+    return f"{100 * estimate.value:{sign}.3f} % {ends}"

@@ -32,7 +32,7 @@ def predict(estimator: State, z: Floats, effect: Floats, spread: Floats) -> bool
 
 CONSTANT = Component(
     name="constant",
-    about="the same effect for everybody",
+    about="constant",
     defaults={"effect": 1.0},
     size=lambda d, K: 1,
     kernels={"view_estimator": view_estimator, "predict": predict},

@@ -75,7 +75,7 @@ def logistic_regression(features: Floats, outcomes: Floats, arm: int) -> Floats:
 
 FROZEN = Component(
     name="frozen",
-    about="two frozen logistic regressions",
+    about="frozen logistic",
     size=lambda d, K: (K + 1) * (d + 1),
     reads="raw",
     fit=fit,

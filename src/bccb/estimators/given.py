@@ -18,4 +18,4 @@ def predict(estimator: Any, z: Floats, effect: Floats, spread: Floats) -> bool:
     return True
 
 
-GIVEN = Component(name="given", about="the true effects", reads="raw", kernels={"predict": predict})
+GIVEN = Component(name="given", about="true effects", reads="raw", kernels={"predict": predict})

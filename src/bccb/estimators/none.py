@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from bccb.kernels.component import Component
 
-NONE = Component(name="none", about="no estimate", kernels={})
+NONE = Component(name="none", about="none", kernels={})

@@ -1,0 +1,156 @@
+"""From samples to a table of figures, targets and verdicts."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from statistics import median
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.sizes import Sizes
+
+Samples = dict[str, list[float]]
+PACKAGES = ("bccb", "numba", "numpy", "vowpalwabbit", "river", "mabwiser", "scikit-learn")
+UNITS = {"µs": 1e6, "s": 1.0, "x": 1.0, "MB": 1e-6}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One figure: in seconds, bytes or times; its target, and whether that is an upper bound."""
+
+    what: str
+    value: float | None
+    unit: str
+    target: float | None = None
+    at_most: bool = True
+    note: str = ""
+
+    @property
+    def reached(self) -> bool | None:
+        """Whether the target is reached, where there are both."""
+        if self.value is None or self.target is None:
+            return None
+        return self.value <= self.target if self.at_most else self.value >= self.target
+
+    def cells(self) -> tuple[str, str, str, str]:
+        """What stands in the table."""
+        scale = UNITS[self.unit]
+        figure = self.note if self.value is None else f"{self.value * scale:,.3g} {self.unit}"
+        bound = "at most" if self.at_most else "at least"
+        target = "" if self.target is None else f"{bound} {self.target * scale:g} {self.unit}"
+        return self.what, figure, target, {True: "yes", False: "no", None: ""}[self.reached]
+
+
+def rows_of(samples: Samples, missing: dict[str, str], sizes: Sizes) -> list[Row]:
+    """The figures of the design, and what stands beside them."""
+    return [
+        *_replays(samples, missing),
+        *_growth(samples, sizes),
+        *_rounds(samples, missing),
+        *_processes(samples),
+    ]
+
+
+def _replays(samples: Samples, missing: dict[str, str]) -> Iterator[Row]:
+    own = min(samples["replay: bccb"])
+    yield Row("replay of bccb, a user", own, "µs", 0.2e-6)
+    yield Row("  rows in random order", min(samples["replay: bccb, shuffled"]), "µs")
+    for name, peer, times in (
+        ("replay: vowpalwabbit", "VW's Python loop", 100),
+        ("replay: scikit-learn", "scikit-learn's partial_fit loop", 500),
+    ):
+        yield from _against(samples, missing, name, peer, own, times)
+
+
+def _growth(samples: Samples, sizes: Sizes) -> Iterator[Row]:
+    for note, order in (("", ""), (", random order", " and shuffled")):
+        small = samples[f"replay: bccb{', shuffled' if note else ''}"]
+        times = sizes.growth * min(samples[f"replay: bccb, grown{order}"]) / min(small)
+        target = None if note else 1.1 * sizes.growth
+        what = f"time for {sizes.users * sizes.growth:,} users over {sizes.users:,}{note}"
+        yield Row(what, times, "x", target)
+    data = samples["memory: data"][0]
+    yield Row(f"size of {sizes.users * sizes.growth:,} users", data, "MB")
+    yield Row("  memory to replay them, over that", samples["memory: replay"][0] / data, "x", 2.0)
+    simulated = samples["memory: simulate and replay"][0] / data
+    yield Row("  to simulate and replay them, over that", simulated, "x")
+
+
+def _rounds(samples: Samples, missing: dict[str, str]) -> Iterator[Row]:
+    own = min(samples["round: bccb"])
+    yield Row("one decide + observe", own, "µs", 5e-6)
+    yield Row("  features from a list", min(samples["round: bccb, from a list"]), "µs")
+    for name, peer, times in (
+        ("round: vowpalwabbit", "VW's predict + learn", 3),
+        ("round: river", "river's LinUCB", None),
+        ("round: mabwiser", "MABWiser's LinUCB", None),
+    ):
+        yield from _against(samples, missing, name, peer, own, times)
+
+
+def _against(
+    samples: Samples,
+    missing: dict[str, str],
+    name: str,
+    peer: str,
+    own: float,
+    times: float | None,
+) -> Iterator[Row]:
+    if name in missing:
+        yield Row(peer, None, "µs", note=f"not installed: {missing[name]}")
+        return
+    theirs = min(samples[name])
+    yield Row(peer, theirs, "µs")
+    yield Row("  over bccb", theirs / own, "x", times, at_most=False)
+
+
+def _processes(samples: Samples) -> Iterator[Row]:
+    yield Row("import bccb", median(samples["import"]), "s", 0.5)
+    yield Row("first decision, fresh process", median(samples["first decision"]), "s", 2.0)
+    cold = median(samples["first decision, nothing cached"])
+    yield Row("  the very first, nothing compiled yet", cold, "s")
+
+
+def to_json(rows: list[Row], samples: Samples, missing: dict[str, str], sizes: Sizes) -> Any:
+    """Everything that was measured, in seconds and bytes, and on what."""
+    return {
+        "rows": [{**asdict(row), "reached": row.reached} for row in rows],
+        "samples": samples,
+        "missing": missing,
+        "sizes": asdict(sizes),
+        "versions": {name: _version(name) for name in PACKAGES},
+        "machine": {
+            "cpus": os.cpu_count(),
+            "architecture": platform.machine(),
+            "system": platform.system(),
+            "python": platform.python_version(),
+        },
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def show(rows: list[Row], sizes: Sizes, console: Console) -> None:
+    """Print the table."""
+    table = Table(
+        title=f"bccb and its peers, {os.cpu_count()} CPUs",
+        caption=f"Loops: the best of {sizes.repeats}, interleaved; start-up: the median of "
+        f"{sizes.processes} processes. Users are simulated, 12 features, $0.05 each.",
+    )
+    table.add_column("what")
+    for column in ("figure", "target", "reached"):
+        table.add_column(column, justify="right")
+    for row in rows:
+        table.add_row(*row.cells())
+    console.print(table)

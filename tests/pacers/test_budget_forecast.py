@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bccb.drivers import Composition, compose
+from bccb.estimators import ridge_pair
+from bccb.estimators.constant import State as Constant
+from bccb.kernels.scaling import Scaler, scaler_size, view_scaler
+from bccb.kernels.slots import Nothing
+from bccb.pacers.budget_forecast import (
+    BUDGET_FORECAST,
+    WINDOW,
+    State,
+    exhausting_price,
+    mean_spend,
+    note_arrival,
+    price,
+    view_pacer,
+)
+from bccb.types import Floats
+
+Sized = Callable[[int, int], int]
+NOTHING = Nothing(np.empty(0))
+
+
+def fresh(d: int, K: int, every: float = 250.0) -> State:
+    memory = np.zeros(BUDGET_FORECAST.size(d, K))
+    memory[0] = every
+    return view_pacer(memory, d, K)
+
+
+def no_scaler(d: int) -> Scaler:
+    return view_scaler(np.zeros(scaler_size(d)), d)
+
+
+def forecast_of(estimator: str) -> Callable[..., None]:
+    kernels: dict[str, Any] = compose(Composition(estimator, "none", "budget-forecast"))
+    return kernels["forecast"]
+
+
+def naive_spend(score: Floats, costs: Floats, at: float) -> float:
+    """What the users cost on average at a price just above ``at``."""
+    at = at * (1.0 + 1e-9) + 1e-12
+    total = 0.0
+    for s, c in zip(score, costs, strict=True):
+        values = s - at * c
+        if values.max() > 0.0:
+            total += c[values.argmax()]
+    return float(total / len(score))
+
+
+def naive_price(score: Floats, costs: Floats, left: float) -> float:
+    """The lowest of all prices at which any user changes his action, 0 among them, that does."""
+    breaks = {0.0}
+    for s, c in zip(score, costs, strict=True):
+        breaks.update((s / c).tolist())
+        for j, k in itertools.combinations(range(len(s)), 2):
+            if c[j] != c[k]:
+                breaks.add(float((s[j] - s[k]) / (c[j] - c[k])))
+    able = (b for b in sorted(breaks) if b >= 0.0 and naive_spend(score, costs, b) <= left)
+    return next(able)
+
+
+@st.composite
+def windows(draw: st.DrawFn, K: int) -> tuple[Floats, Floats, float]:
+    """Scores and costs on coarse grids, so that ties are common and no two prices are close."""
+    n = draw(st.integers(1, 12))
+    cells = st.lists(st.integers(-20, 40), min_size=K, max_size=K)
+    score = np.array(draw(st.lists(cells, min_size=n, max_size=n)), np.float64) / 16.0
+    coins = st.lists(st.integers(1, 20), min_size=K, max_size=K)
+    costs = np.array(draw(st.lists(coins, min_size=n, max_size=n)), np.float64) / 4.0
+    left = draw(st.integers(0, 5 * n)) + 0.4375  # between any two sums of costs
+    return score, costs, left / n / 1.0
+
+
+@pytest.mark.parametrize("K", [1, 2, 3])
+def test_exhausting_price_is_the_smallest_that_a_search_of_all_breaks_finds(K: int) -> None:
+    @given(windows(K))
+    def search(window: tuple[Floats, Floats, float]) -> None:
+        score, costs, left = window
+        found = exhausting_price(score, costs, left)
+        assert found == pytest.approx(naive_price(score, costs, left), rel=1e-9, abs=1e-12)
+        assert mean_spend(score, costs, found) <= left
+
+    search()
+
+
+def test_price_is_zero_where_the_money_is_enough_for_everybody() -> None:
+    score, costs = np.array([[0.5], [0.1]]), np.array([[2.0], [4.0]])
+    assert exhausting_price(score, costs, 3.0) == 0.0
+    assert exhausting_price(-score, costs, 0.0) == 0.0
+
+
+def test_price_stops_everybody_where_nothing_is_left(sized: Sized) -> None:
+    rng = np.random.default_rng(0)
+    n = sized(2_000, 100)
+    score, costs = rng.lognormal(-6.0, 1.0, (n, 2)), rng.uniform(0.05, 5.0, (n, 2))
+    found = exhausting_price(score, costs, 0.0)
+    assert mean_spend(score, costs, found) == 0.0
+    assert found == pytest.approx((score / costs).max(), rel=1e-9)
+
+
+@given(windows(2), st.floats(0.0, 3.0))
+def test_mean_spend_is_that_of_the_best_actions(
+    window: tuple[Floats, Floats, float], at: float
+) -> None:
+    score, costs, _ = window
+    spend = mean_spend(score, costs, at)
+    expected = []
+    for s, c in zip(score, costs, strict=True):
+        values = [0.0, *(s - at * c)]
+        expected.append([0.0, *c][int(np.argmax(values))])
+    assert spend == pytest.approx(np.mean(expected), rel=1e-12)
+
+
+@given(windows(3), st.floats(0.0, 3.0), st.floats(0.0, 3.0))
+def test_spend_falls_as_the_price_rises(
+    window: tuple[Floats, Floats, float], one: float, two: float
+) -> None:
+    low, high = sorted((one, two))
+    assert mean_spend(*window[:2], low) >= mean_spend(*window[:2], high)
+
+
+def test_window_is_a_ring_of_the_last_users() -> None:
+    pacer = fresh(2, 1)
+    extra = 7
+    for i in range(WINDOW + extra):
+        note_arrival(pacer, np.array([i, -i], np.float64), np.array([i + 0.5]))
+    assert pacer.seen[0] == WINDOW + extra
+    users = np.arange(extra, WINDOW + extra)
+    assert sorted(pacer.x[:, 0]) == users.tolist()
+    np.testing.assert_array_equal(pacer.x[:, 1], -pacer.x[:, 0])
+    np.testing.assert_array_equal(pacer.costs[:, 0], pacer.x[:, 0] + 0.5)
+
+
+def test_users_who_left_the_window_no_longer_count() -> None:
+    pacer, forecast = fresh(0, 1, every=1.0), forecast_of("constant")
+    for cost in (1.0, 100.0):
+        for _ in range(WINDOW):
+            note_arrival(pacer, np.empty(0), np.array([cost]))
+    forecast(pacer, Constant(1.0), NOTHING, no_scaler(0), 0, 1, 1.0)
+    assert price(pacer, 0.5, 0.5) == pytest.approx(1.0 / 100.0)
+
+
+@pytest.mark.parametrize("every", [250, 10, 4, 1])
+def test_price_is_looked_up_at_powers_of_two_and_then_every_so_often(every: int) -> None:
+    pacer, forecast = fresh(0, 1, every=float(every)), forecast_of("constant")
+    due = []
+    for t in range(1, 40 if every < 250 else 600):
+        note_arrival(pacer, np.empty(0), np.array([1.0]))
+        pacer.price[0] = -1.0
+        if every == 250 and not (t & (t - 1) == 0 or t % 50 == 0 or t % 250 in (1, 249)):
+            continue  # nothing can be due here; the look-up is slow as plain Python
+        forecast(pacer, Constant(1.0), NOTHING, no_scaler(0), 0, t, 0.5)
+        if pacer.price[0] != -1.0:
+            due.append(t)
+    powers = {2**i for i in range(10) if 2**i <= every}
+    multiples = set(range(every, 40 if every < 250 else 600, every))
+    assert due == sorted(powers | multiples)
+
+
+def test_scores_are_todays() -> None:
+    """The window stays, the model learns, and the price follows the model."""
+    d, K = 1, 1
+    pacer, forecast = fresh(d, K, every=1.0), forecast_of("ridge-pair")
+    memory = np.zeros(ridge_pair.size(d, K))
+    memory[0] = 1.0
+    ridge_pair.start(memory, d, K)
+    model, scaler = ridge_pair.view_estimator(memory, d, K), no_scaler(d)
+    scaler.seen[0], scaler.square[0] = 4.0, 4.0  # mean 0, deviation 1
+    for x, cost in ((-1.0, 1.0), (1.0, 2.0), (1.0, 4.0)):
+        note_arrival(pacer, np.array([x]), np.array([cost]))
+    forecast(pacer, model, NOTHING, scaler, 0, 1, 1.0)
+    assert price(pacer, 1.0, 1.0) == 0.0  # no effect is known, nobody would be treated
+    for effect in (0.5, 0.8):
+        model.theta[1] = [effect, effect]  # tau = effect (x + 1): 0, then 2 effect, twice
+        forecast(pacer, model, NOTHING, scaler, 0, 1, 1.0)
+        assert price(pacer, 1.0, 1.0) == pytest.approx(2.0 * effect / 4.0)
+    scaler.square[0] = 16.0  # today's scale counts too: x = 1 is now half a deviation
+    forecast(pacer, model, NOTHING, scaler, 0, 1, 1.0)
+    assert price(pacer, 1.0, 1.0) == pytest.approx(1.5 * 0.8 / 4.0)
+
+
+def test_rehearsal_draws_are_not_those_of_decisions() -> None:
+    """A bonus drawn for the window must not be the one that the decision will draw."""
+    kernels = compose(Composition("none", "beta-difference", "budget-forecast"))
+    pacer = fresh(0, 1, every=1.0)
+    note_arrival(pacer, np.empty(0), np.array([1.0]))
+    explorer = kernels["view_explorer"](np.array([1.0, 1.0, 1.0, 1.0, 1.0]), 0, 1)
+    rehearsed = set()
+    for number in range(1, 21):
+        kernels["forecast"](pacer, NOTHING, explorer, no_scaler(0), 5, number, 0.0)
+        rehearsed.add(float(pacer.score[0, 0]))
+    drawn = np.empty(1)
+    decided = set()
+    for number in range(1, 21):
+        kernels["explore"](explorer, 5, number, np.zeros(1), True, drawn)
+        decided.add(float(drawn[0]))
+    assert len(rehearsed) == len(decided) == 20
+    assert not rehearsed & decided

@@ -1,0 +1,48 @@
+"""The README's examples run, and what it shows is what the commands print."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bccb.policies import POLICIES
+
+README = Path(__file__).parent.parent.joinpath("README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("code", blocks("python"))
+def test_python_examples_run(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "README.md", "exec"), {})
+
+
+@pytest.mark.compiled
+def test_console_examples_run_one_after_the_other(tmp_path: Path) -> None:
+    lines = [line[2:] for block in blocks("console") for line in block.splitlines()]
+    assert len(lines) >= 4
+    for line in lines:
+        words = shlex.split(line)
+        assert words[0] == "bccb"
+        done = subprocess.run(
+            [sys.executable, "-m", "bccb.cli", *words[1:]],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout
+
+
+def test_the_table_shows_every_policy() -> None:
+    (table,) = blocks("text")
+    assert [line.split()[0] for line in table.splitlines()[3:]] == list(POLICIES)
