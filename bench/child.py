@@ -6,7 +6,6 @@ Imports stand inside the functions, because when they happen is what is measured
 from __future__ import annotations
 
 import json
-import resource
 import sys
 from pathlib import Path
 from time import perf_counter
@@ -81,6 +80,8 @@ def _memory(field: str) -> int:
     if status.exists():
         found = next(line for line in status.read_text().splitlines() if line.startswith(field))
         return int(found.split()[1]) * 1024
+    import resource  # not on Windows
+
     scale = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
 

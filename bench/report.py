@@ -41,10 +41,15 @@ class Row:
     def cells(self) -> tuple[str, str, str, str]:
         """What stands in the table."""
         scale = UNITS[self.unit]
-        figure = self.note if self.value is None else f"{self.value * scale:,.3g} {self.unit}"
+        figure = self.note if self.value is None else f"{_short(self.value * scale)} {self.unit}"
         bound = "at most" if self.at_most else "at least"
         target = "" if self.target is None else f"{bound} {self.target * scale:g} {self.unit}"
         return self.what, figure, target, {True: "yes", False: "no", None: ""}[self.reached]
+
+
+def _short(value: float) -> str:
+    """Three digits, and whole numbers from 100 on."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def rows_of(samples: Samples, missing: dict[str, str], sizes: Sizes) -> list[Row]:
@@ -77,9 +82,9 @@ def _growth(samples: Samples, sizes: Sizes) -> Iterator[Row]:
         yield Row(what, times, "x", target)
     data = samples["memory: data"][0]
     yield Row(f"size of {sizes.users * sizes.growth:,} users", data, "MB")
-    yield Row("  memory to replay them, over that", samples["memory: replay"][0] / data, "x", 2.0)
+    yield Row("  memory to replay them", samples["memory: replay"][0] / data, "x", 2.0)
     simulated = samples["memory: simulate and replay"][0] / data
-    yield Row("  to simulate and replay them, over that", simulated, "x")
+    yield Row("  memory to simulate and replay", simulated, "x")
 
 
 def _rounds(samples: Samples, missing: dict[str, str]) -> Iterator[Row]:
@@ -114,7 +119,7 @@ def _processes(samples: Samples) -> Iterator[Row]:
     yield Row("import bccb", median(samples["import"]), "s", 0.5)
     yield Row("first decision, fresh process", median(samples["first decision"]), "s", 2.0)
     cold = median(samples["first decision, nothing cached"])
-    yield Row("  the very first, nothing compiled yet", cold, "s")
+    yield Row("  with nothing compiled yet", cold, "s")
 
 
 def to_json(rows: list[Row], samples: Samples, missing: dict[str, str], sizes: Sizes) -> Any:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 
 import bccb
 from bccb.data import simulate
 
 SEED = 42
 DOLLARS_A_USER = 0.05  # $5,000 for 100,000 users
+DEFAULTS: Mapping[str, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,9 @@ def log_of(users: int) -> bccb.Log:
     return simulate(users, seed=SEED)
 
 
-def policy_for(log: bccb.Log, horizon: int | None = None, **parameters: float) -> bccb.Policy:
+def policy_for(
+    log: bccb.Log, horizon: int | None = None, parameters: Mapping[str, float] = DEFAULTS
+) -> bccb.Policy:
     """A new ``bccb`` policy with the paper's budget for each user of the horizon."""
     users = horizon or log.users
     return bccb.make(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ FIELDS = [
 
 
 def figures(rows: list[Row]) -> list[dict[str, object]]:
-    told = [asdict(row) for row in rows]
+    told = [row.figures() for row in rows]
     for row in told:
         del row["seconds"]
     return sorted(told, key=str)
@@ -55,13 +55,13 @@ def test_an_error_in_a_run_reaches_the_caller() -> None:
 def test_a_policy_that_cannot_be_fitted_treats_nobody_and_says_why() -> None:
     log = simulate(3_000, seed=1)
     none = run(from_log(log, 3_000, 0)(1), "offline-uplift", 50.0, 1)
-    assert (none.treated, none.spend) == (0, 0.0)
+    assert (none.result.treated, none.result.spend) == (0, 0.0)
     assert none.note == "treats nobody: no rows are left for history"
     barren = replace(log, outcomes=np.zeros(log.users))
     trial = from_log(barren, 2_000, 1_000)(1)
     few = run(trial, "offline-uplift", 50.0, 1)
-    assert few.treated == 0
-    assert few.matched == np.count_nonzero(barren.actions[trial.order] == 0)
+    assert few.result.treated == 0
+    assert few.result.matched == np.count_nonzero(barren.actions[trial.order] == 0)
     assert few.note.startswith("treats nobody: history of ")
     line = summarise([few, replace(few, seed=2, note="")])[0]
     assert line.note.startswith("1 of 2 runs: treats nobody")
@@ -69,13 +69,13 @@ def test_a_policy_that_cannot_be_fitted_treats_nobody_and_says_why() -> None:
 
 def test_the_oracle_runs_on_a_log_whose_effects_are_known() -> None:
     row = run(from_log(simulate(2_000, seed=1), 2_000, 0)(1), "oracle", 50.0, 1)
-    assert row.treated > 0
+    assert row.result.treated > 0
 
 
 def test_summaries_are_means_and_deviations_over_seeds() -> None:
     rows = list(compare(from_simulator(1_000, 0), ["bccb", "thompson"], [40.0], [1, 2, 3], jobs=1))
     line = next(line for line in summarise(rows) if line.policy == "bccb")
-    values = [row.conversions for row in rows if row.policy == "bccb"]
+    values = [row.result.conversions for row in rows if row.policy == "bccb"]
     assert line.conversions == pytest.approx(statistics.mean(values))
     assert line.conversions_deviation == pytest.approx(np.std(values, ddof=1))
     assert line.seeds == 3
@@ -96,10 +96,10 @@ def test_no_policy_beats_the_oracle_by_more_than_chance() -> None:
     for seed in range(5):
         trial = trials(seed)
         for name in total:
-            total[name] += run(trial, name, 1_000.0, seed).incremental
+            total[name] += run(trial, name, 1_000.0, seed).result.incremental
     assert max(total, key=lambda name: total[name]) == "oracle"
 
 
 def test_the_oracle_spends_nearly_everything_and_not_more() -> None:
     row = run(from_simulator(5_000, 0)(1), "oracle", 200.0, 1)
-    assert 190 < row.spend <= 200
+    assert 190 < row.result.spend <= 200

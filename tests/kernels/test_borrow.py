@@ -2,15 +2,16 @@ from __future__ import annotations
 
 import sys
 
-import numba
 import numpy as np
 import pytest
+from numba import TypingError
 
 from bccb.kernels.borrow import borrow
+from bccb.kernels.jit import jit
 from bccb.types import Floats
 
 
-@numba.njit  # type: ignore[untyped-decorator]
+@jit
 def write_through_a_borrowed_view(array: Floats, at: int, value: float) -> float:
     view = borrow(array)[at:].reshape(-1, 2)
     view[0, 1] = value
@@ -39,9 +40,9 @@ def test_borrowing_leaves_the_owners_count_as_it_was() -> None:
 
 @pytest.mark.compiled
 def test_only_arrays_can_be_borrowed() -> None:
-    @numba.njit  # type: ignore[untyped-decorator]
+    @jit
     def borrow_a_number(number: float) -> float:
         return borrow(number)
 
-    with pytest.raises(numba.TypingError):
+    with pytest.raises(TypingError):
         borrow_a_number(1.0)

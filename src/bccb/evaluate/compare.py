@@ -31,22 +31,20 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One replay, as it stands in the results."""
+    """One replay of one policy at one budget with one seed."""
 
     policy: str
     budget: float
     seed: int
-    conversions: float
-    incremental: float
-    incremental_se: float
-    spend: float
-    treated: int
-    matched: int
-    encountered: int
-    proposed: float
-    realised: float
-    seconds: float
+    result: Replay
     note: str = ""
+
+    def figures(self) -> dict[str, Any]:
+        """The row in plain types, without the trajectory."""
+        figures = asdict(self.result)
+        del figures["trajectory"]
+        names = {"policy": self.policy, "budget": self.budget, "seed": self.seed}
+        return {**names, **figures, "note": self.note}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +145,7 @@ def run(trial: Trial, name: str, budget: float, seed: int) -> Row:
     )
     if spec.needs == "history":
         note = _learn(policy, log, trial.history)
-    return _row(name, budget, seed, replay(policy, log, trial.order), note)
+    return Row(name, budget, seed, replay(policy, log, trial.order), note)
 
 
 def _learn(policy: Policy, log: Log, history: Ints) -> str:
@@ -160,15 +158,6 @@ def _learn(policy: Policy, log: Log, history: Ints) -> str:
     return ""
 
 
-def _row(name: str, budget: float, seed: int, result: Replay, note: str) -> Row:
-    figures: dict[str, Any] = {
-        field: getattr(result, field)
-        for field in Row.__dataclass_fields__
-        if hasattr(result, field)
-    }
-    return Row(policy=name, budget=budget, seed=seed, note=note, **figures)
-
-
 def summarise(rows: Iterable[Row]) -> list[Summary]:
     """One summary for each policy and budget, in the order in which they first appear."""
     groups: dict[tuple[float, str], list[Row]] = {}
@@ -179,10 +168,11 @@ def summarise(rows: Iterable[Row]) -> list[Summary]:
 
 def _summary(group: list[Row]) -> Summary:
     def mean(field: str) -> float:
-        return statistics.fmean(getattr(row, field) for row in group)
+        return statistics.fmean(getattr(row.result, field) for row in group)
 
     def deviation(field: str) -> float:
-        return statistics.stdev(getattr(row, field) for row in group) if len(group) > 1 else 0.0
+        values = [getattr(row.result, field) for row in group]
+        return statistics.stdev(values) if len(values) > 1 else 0.0
 
     notes = [row.note for row in group if row.note]
     return Summary(
@@ -203,4 +193,4 @@ def _summary(group: list[Row]) -> Summary:
 
 def to_json(rows: Sequence[Row], summary: Sequence[Summary]) -> dict[str, Any]:
     """Plain types: every run, and every summary."""
-    return {"rows": [asdict(row) for row in rows], "summary": [asdict(line) for line in summary]}
+    return {"rows": [row.figures() for row in rows], "summary": [asdict(line) for line in summary]}

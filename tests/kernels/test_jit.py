@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+
+import numba
+import pytest
+
+import bccb
+from bccb.kernels.jit import bind, cache_folder, jit, wrapping
+
+PACKAGE = Path(bccb.__file__).parent
+SETTINGS = cast("Any", numba.config)
+
+
+def twice(x: float) -> float:
+    return 2.0 * x
+
+
+@jit
+def one_more(x: float) -> float:
+    return x + 1.0
+
+
+@jit
+def one_less(x: float) -> float:
+    return x - 1.0
+
+
+def part(x: float) -> float:
+    raise NotImplementedError
+
+
+def template(x: float) -> float:
+    return 10.0 * part(x)
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A copy of the package's sources that may be edited."""
+    copy = tmp_path / "package" / "bccb"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    return copy
+
+
+def load(package: Path) -> ModuleType:
+    """``kernels/jit.py`` of this copy of the package, as a module of its own."""
+    spec = importlib.util.spec_from_file_location("copied_jit", package / "kernels" / "jit.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def folder_of(package: Path) -> str:
+    return str(load(package).cache_folder())
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "drivers.py",
+        "kernels/linalg.py",
+        "kernels/jit.py",
+        "estimators/two_model.py",
+        "explorers/beta_difference.py",
+        "pacers/pace_ratio.py",
+        "evaluate/replay.py",
+    ],
+)
+def test_one_byte_of_a_compiled_source_changes_the_cache_folder(source: str, package: Path) -> None:
+    before = folder_of(package)
+    edited = package / source
+    edited.write_bytes(edited.read_bytes() + b"\n")
+    assert folder_of(package) != before
+
+
+@pytest.mark.parametrize("source", ["cli/console.py", "data/readers.py"])
+def test_sources_that_are_never_compiled_keep_the_cache_folder(source: str, package: Path) -> None:
+    before = folder_of(package)
+    edited = package / source
+    edited.write_bytes(edited.read_bytes() + b"\n")
+    assert folder_of(package) == before
+
+
+def test_new_and_renamed_sources_change_the_cache_folder(package: Path) -> None:
+    first = folder_of(package)
+    (package / "pacers" / "new.py").write_text("")
+    second = folder_of(package)
+    (package / "pacers" / "new.py").rename(package / "pacers" / "newer.py")
+    assert len({first, second, folder_of(package)}) == 3
+
+
+def test_same_sources_in_another_place_have_the_same_cache_folder(package: Path) -> None:
+    assert folder_of(package) == folder_of(PACKAGE) == cache_folder()
+
+
+def test_cache_folder_lies_where_bccb_cache_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BCCB_CACHE", str(tmp_path / "here"))
+    assert Path(folder_of(PACKAGE)).parent == tmp_path / "here"
+    monkeypatch.delenv("BCCB_CACHE")
+    assert Path(folder_of(PACKAGE)).parent.name == "bccb"
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="XDG is for other systems")
+def test_users_cache_folder_is_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BCCB_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert Path(folder_of(PACKAGE)).parent == tmp_path / "bccb"
+
+
+def test_kernels_give_what_their_python_form_gives() -> None:
+    assert jit(twice)(21.0) == twice(21.0) == 42.0
+
+
+@pytest.mark.compiled
+def test_users_own_numba_folder_stays_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = str(tmp_path / "theirs")
+    monkeypatch.setattr(SETTINGS, "CACHE_DIR", theirs)
+    kernel = cast("Any", jit(twice))
+    assert theirs == SETTINGS.CACHE_DIR
+    assert kernel.stats.cache_path.startswith(cache_folder())
+    other: Any = numba.njit(cache=True)(twice)
+    assert other.stats.cache_path.startswith(theirs)
+
+
+@pytest.mark.compiled
+def test_users_own_numba_folder_stays_theirs_when_compiling_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = str(tmp_path / "theirs")
+    monkeypatch.setattr(SETTINGS, "CACHE_DIR", theirs)
+    with pytest.raises(TypeError, match="not a function"):
+        jit(cast("Any", "not a function"))
+    assert theirs == SETTINGS.CACHE_DIR
+
+
+@pytest.mark.compiled
+def test_unwritable_cache_folder_means_no_cache_at_all(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numba would fall back to ``__pycache__``, where an edit elsewhere goes unnoticed."""
+    blocked = tmp_path / "a file"
+    blocked.write_text("no folder can be made below this")
+    monkeypatch.setenv("BCCB_CACHE", str(blocked / "cache"))
+    kernel = load(package).jit(twice)
+    assert kernel(21.0) == 42.0
+    assert kernel.stats.cache_path is None
+
+
+def test_bound_copies_of_one_template_keep_their_own_kernels() -> None:
+    more = bind(template, "more-cost-aware", {"part": one_more})
+    less = bind(template, "less-cost-aware", {"part": one_less})
+    assert (more(1.0), less(1.0), more(2.0), less(2.0)) == (20.0, 0.0, 30.0, 10.0)
+    with pytest.raises(NotImplementedError):
+        template(1.0)
+
+
+def test_bind_binds_what_was_compiled_already() -> None:
+    more = bind(jit(template), "more", {"part": one_more})
+    assert more(1.0) == 20.0
+
+
+def test_bound_copies_can_be_bound_into_others() -> None:
+    for name, kernel, expected in (("one", one_more, 200.0), ("other", one_less, 0.0)):
+        inner = bind(template, f"inner-{name}", {"part": kernel})
+        assert bind(template, f"outer-{name}", {"part": inner})(1.0) == expected
+
+
+SCRIPT = """
+import json
+from bccb.kernels.jit import bind, jit
+
+@jit
+def one_more(x):
+    return x + 1.0
+
+@jit
+def one_less(x):
+    return x - 1.0
+
+part = one_more
+SCALE = 1.0
+
+def template(x):
+    return SCALE * part(x)
+
+found = {}
+for name, kernels in (
+    ("more", {"part": one_more}),
+    ("less", {"part": one_less}),
+    ("tenfold", {"part": one_less, "SCALE": 10.0}),
+):
+    bound = bind(template, name, kernels)
+    found[name] = bound(5.0), sum(bound.stats.cache_hits.values()), bound.stats.cache_path
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.compiled
+def test_processes_that_share_a_cache_do_not_mix_compositions_up(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    environment = {**os.environ, "BCCB_CACHE": str(tmp_path / "cache")}
+    for hits in (0, 1):  # the second process finds the first one's code
+        printed = subprocess.check_output([sys.executable, str(script)], env=environment)
+        found = json.loads(printed)
+        assert [found[name][0] for name in ("more", "less", "tenfold")] == [6.0, 4.0, 40.0]
+        assert [found[name][1] for name in found] == [hits] * 3
+        for _, _, path in found.values():
+            assert Path(path).is_relative_to(tmp_path / "cache")
+
+
+@pytest.mark.compiled
+def test_edit_in_another_file_is_never_answered_by_stale_code(
+    package: Path, tmp_path: Path
+) -> None:
+    """The file of ``predict`` stays as it is; the one that it calls into changes."""
+    program = (
+        "import numpy as np\n"
+        "from bccb.estimators.constant import predict, State\n"
+        "effect = np.zeros(1)\n"
+        "predict(State(3.0), np.zeros(1), effect, np.zeros(1))\n"
+        "print(effect[0])\n"
+    )
+    environment = {
+        **os.environ,
+        "BCCB_CACHE": str(tmp_path / "cache"),
+        "PYTHONPATH": str(package.parent),
+    }
+    command = [sys.executable, "-c", program]
+    assert float(subprocess.check_output(command, env=environment)) == 3.0
+    linalg = package / "kernels" / "linalg.py"
+    source = linalg.read_text()
+    assert "a[j] = value" in source
+    linalg.write_text(source.replace("a[j] = value", "a[j] = value + 1.0"))
+    assert float(subprocess.check_output(command, env=environment)) == 4.0
+
+
+def test_wrapping_hushes_overflow_in_plain_python_and_costs_nothing_compiled() -> None:
+    wrapped = wrapping(twice)
+    assert (wrapped is twice) == (not SETTINGS.DISABLE_JIT)
+    assert wrapped(2.0) == 4.0
