@@ -26,7 +26,7 @@ bench: .venv-bench/peers  ## speed and memory against peers, in one run
 	.venv-bench/bin/python -m bench --out bench.json
 
 clean:
-	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-bench bench.json dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 # One stamp for each set of dependencies: made anew when what it depends on changes.
 $(VENV)/pip: constraints.txt

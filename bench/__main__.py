@@ -1,4 +1,4 @@
-"""``python -m bench``: measure, print a table, write everything to a file."""
+"""Measure bccb and its peers, print a table, write everything to a file."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from hypothesis import settings
 COMPILED = not cast("Any", numba.config).DISABLE_JIT
 
 settings.register_profile(
-    "bccb", deadline=None, derandomize=True, max_examples=100 if COMPILED else 20
+    "bccb", deadline=None, derandomize=True, max_examples=100 if COMPILED else 50
 )
 settings.load_profile("bccb")
 

@@ -349,7 +349,7 @@ def test_every_component_is_used_by_a_policy_and_parameters_do_not_clash() -> No
     used = {part.name for spec in POLICIES.values() for part in spec.composition.components}
     assert used == {*ESTIMATORS, *EXPLORERS, *PACERS}
     for spec in POLICIES.values():
-        names = [key for part in spec.composition.components for key in part.defaults]
+        names = [key for part in spec.composition.components for key in part.parameters]
         assert len(set(names)) == len(names)
         assert set(spec.parameters) <= set(names)
     assert DEFAULT in POLICIES

@@ -236,3 +236,19 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="a file that can be written"):
         policy.save(tmp_path / "no folder" / "policy")
     assert target.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter", "value", "allowed"),
+    [
+        ("bccb", "eta", -0.1, "at least 0"),
+        ("bccb", "refresh", 0, "at least 1"),
+        ("uplifting-bandit", "ridge", 0, "at least 1e-09"),
+        ("cheapest-first", "every", 0, "at least 1"),
+    ],
+)
+def test_parameters_out_of_range_are_refused(
+    name: str, parameter: str, value: float, allowed: str
+) -> None:
+    with pytest.raises(InputError, match=f"{parameter} is {value}, but must be {allowed}"):
+        policy_of(name, **{parameter: value})

@@ -42,7 +42,7 @@ from bccb.kernels.slots import (
     view_pacer,
 )
 from bccb.pacers import PACERS
-from bccb.types import Floats, Ints
+from bccb.types import MOST_COST, MOST_FEATURE, Floats, Ints
 
 FEATURES, TREATMENTS, SEED, NUMBER, HORIZON, BUDGET, REMAINING = range(7)
 HISTORY, AT_ESTIMATOR, AT_EXPLORER, AT_PACER, END = range(7, 12)
@@ -77,10 +77,10 @@ def space_size(d: int, K: int) -> int:
 def refuse(x: Floats, costs: Floats) -> int:
     """0, or why this user cannot be decided on."""
     for j in range(x.shape[0]):
-        if not math.isfinite(x[j]):
+        if not abs(x[j]) <= MOST_FEATURE:
             return NOT_FINITE
     for k in range(costs.shape[0]):
-        if not 0.0 < costs[k] <= 1e6:
+        if not 0.0 < costs[k] <= MOST_COST:
             return NOT_A_COST
     return 0
 

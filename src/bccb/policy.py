@@ -15,7 +15,16 @@ from bccb.decision import Decision
 from bccb.drivers import MICROS, Composition, compose
 from bccb.errors import InputError, StateError
 from bccb.files import written_whole
-from bccb.types import COST_RANGE, OUTCOME_RANGE, Floats, Ints, Log
+from bccb.types import (
+    COST_RANGE,
+    FEATURE_RANGE,
+    MOST_COST,
+    MOST_FEATURE,
+    OUTCOME_RANGE,
+    Floats,
+    Ints,
+    Log,
+)
 
 FORMAT = 1  # of saved policies
 MOST_MONEY = 1e12
@@ -90,8 +99,8 @@ class Policy:
         for part, at in zip(
             self.composition.components, self.counts[drivers.AT_ESTIMATOR :], strict=False
         ):
-            values = self.memory[at : at + len(part.defaults)].tolist()
-            found.update(zip(part.defaults, values, strict=True))
+            values = self.memory[at : at + len(part.parameters)].tolist()
+            found.update(zip(part.parameters, values, strict=True))
         return found
 
     # Deciding and learning
@@ -270,12 +279,12 @@ def assemble(
     rest = dict(parameters)
     for part, at in zip(composition.components, offsets, strict=False):
         block = memory[at : at + part.size(d, K)]
-        for i, (key, value) in enumerate(part.defaults.items()):
-            block[i] = checks.number(key, rest.pop(key, value))
+        for i, (key, parameter) in enumerate(part.parameters.items()):
+            block[i] = parameter.check(key, rest.pop(key, parameter.default))
         if part.start is not None:
             part.start(block, d, K)
     if rest:
-        known = [key for part in composition.components for key in part.defaults]
+        known = [key for part in composition.components for key in part.parameters]
         allowed = f"one of {', '.join(known)}" if known else "absent: it has no parameters"
         raise InputError(f"a parameter of {name}", next(iter(rest)), allowed)
     return Policy(name, composition, counts, memory, set())
@@ -313,7 +322,7 @@ def load(path: str | os.PathLike[str]) -> Policy:
 
 def _refusal(x: Floats, costs: Floats, where: str = "") -> InputError:
     for j, value in enumerate(x.tolist()):
-        if not math.isfinite(value):
-            return InputError(f"feature {j}{where}", value, "a finite number")
-    bad = next(c for c in costs.tolist() if not 0 < c <= 1e6)
+        if not abs(value) <= MOST_FEATURE:
+            return InputError(f"feature {j}{where}", value, FEATURE_RANGE)
+    bad = next(c for c in costs.tolist() if not 0 < c <= MOST_COST)
     return InputError(f"cost{where}", bad, COST_RANGE)

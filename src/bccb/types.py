@@ -75,11 +75,12 @@ class Log:
 
     def _check_values(self) -> None:
         k = self.treatments
-        if not np.isfinite(self.features).all():
-            row, column = np.argwhere(~np.isfinite(self.features))[0]
+        good = np.abs(self.features) <= MOST_FEATURE  # false for NaN, too
+        if not good.all():
+            row, column = np.argwhere(~good)[0]
             name = self.feature_names[column] if self.feature_names else f"x{column}"
             bad = float(self.features[row, column])
-            raise InputError(f"feature {name} of row {row}", bad, "a finite number")
+            raise InputError(f"feature {name} of row {row}", bad, FEATURE_RANGE)
         for field, values, good, allowed in (
             ("cost", self.costs, (self.costs > 0) & (self.costs <= MOST_COST), COST_RANGE),
             ("outcome", self.outcomes, (self.outcomes >= 0) & (self.outcomes <= 1), OUTCOME_RANGE),
@@ -119,6 +120,8 @@ class Log:
         return np.bincount(self.actions, minlength=self.treatments + 1) / self.users
 
 
+MOST_FEATURE = 1e100  # its square must not overflow
+FEATURE_RANGE = "a finite number within 1e100"
 MOST_COST = 1e6  # up to here a float of currency units tells every micro apart
 COST_RANGE = "above 0 and at most 1,000,000"
 OUTCOME_RANGE = "from 0 to 1"

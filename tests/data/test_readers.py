@@ -366,7 +366,7 @@ def logs(draw: st.DrawFn) -> Log:
         return tuple(prefix + name for name in found)
 
     return Log(
-        features=matrix(width, -1e300, 1e300),
+        features=matrix(width, -1e100, 1e100),
         actions=actions,
         outcomes=matrix(1, 0, 1)[:, 0],
         costs=matrix(treatments, 1e-6, 1e6),

@@ -18,4 +18,4 @@ def test_every_treatment_has_the_same_effect_on_everybody(effect: float, K: int)
 
 
 def test_effect_is_1_unless_told() -> None:
-    assert dict(CONSTANT.defaults) == {"effect": 1.0}
+    assert CONSTANT.parameters["effect"].default == 1.0

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from bccb.errors import FitError
@@ -77,7 +78,11 @@ def test_history_with_fractional_outcomes_is_refused() -> None:
 
 
 def test_fit_that_stops_at_its_last_iteration_is_kept_in_silence() -> None:
-    log, memory = history(400, 2, 1), memory_for(2, 1)
-    wide = Log(log.features * [1e-6, 1e6], log.actions, log.outcomes, log.costs)
-    fit(memory, wide)
-    assert np.isfinite(memory).all()
+    log, memory = history(1_000, 12, 1), memory_for(12, 1)
+    uneven = Log(log.features * np.logspace(0, 3, 12), log.actions, log.outcomes, log.costs)
+    rows = uneven.actions == 0
+    with pytest.warns(ConvergenceWarning):
+        model = LogisticRegression().fit(uneven.features[rows], uneven.outcomes[rows])
+    fit(memory, uneven)  # where a warning would be an error
+    weights = view_estimator(memory, 12, 1).weights[0]
+    np.testing.assert_allclose(weights, [*model.coef_[0], model.intercept_[0]], rtol=1e-12)

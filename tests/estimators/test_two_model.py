@@ -11,7 +11,8 @@ from bccb.types import Floats, Ints
 
 def fresh(d: int, K: int, **parameters: float) -> State:
     memory = np.zeros(TWO_MODEL.size(d, K))
-    memory[:4] = list({**TWO_MODEL.defaults, **parameters}.values())
+    defaults = {key: parameter.default for key, parameter in TWO_MODEL.parameters.items()}
+    memory[:4] = list({**defaults, **parameters}.values())
     return view_estimator(memory, d, K)
 
 

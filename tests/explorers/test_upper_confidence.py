@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bccb.explorers.upper_confidence import State, chance, explore
@@ -24,6 +24,11 @@ def test_bonus_is_the_width_times_the_standard_error(width: float) -> None:
 
 
 @given(ARMS, st.floats(0.0, 3.0))
+@example([(0.1, 1.0), (0.2, 0.5)], 0.1)
+@example([(0.1, 1.0), (0.2, 0.5)], 1.0)
+@example([(-1.0, 0.6)], 2.0)
+@example([(-1.0, 2.0)], 0.25)
+@example([(-math.inf, 1.0), (-0.5, 1.0)], 1.0)
 def test_the_best_action_is_certain(arms: list[tuple[float, float]], width: float) -> None:
     margin, spread = (np.array(values) for values in zip(*arms, strict=True))
     chances = [

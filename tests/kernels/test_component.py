@@ -44,7 +44,7 @@ def places_in(state: Any) -> list[float]:
 def test_views_tile_the_memory_after_the_parameters(
     component: Component, view: str, d: int, K: int
 ) -> None:
-    size, first = component.size(d, K), len(component.defaults)
+    size, first = component.size(d, K), len(component.parameters)
     expected = [float(place) for place in range(first, size)]
     assert places_in(state_of(component, view, numbered(size), d, K)) == expected
     if view in component.kernels:  # nor do they reach beyond their end
@@ -70,9 +70,9 @@ def test_parameters_come_first_in_the_order_of_their_defaults(
 ) -> None:
     state = state_of(component, view, numbered(component.size(2, 2)), 2, 2)
     numbers = [name for name in state._fields if not isinstance(getattr(state, name), np.ndarray)]
-    assert set(numbers) <= set(component.defaults)
+    assert set(numbers) <= set(component.parameters)
     for name in numbers:
-        assert getattr(state, name) == list(component.defaults).index(name)
+        assert getattr(state, name) == list(component.parameters).index(name)
 
 
 @pytest.mark.parametrize(("component", "view"), VIEWS)
@@ -80,10 +80,11 @@ def test_start_leaves_the_parameters_and_gives_finite_numbers(
     component: Component, view: str
 ) -> None:
     memory = np.zeros(component.size(3, 2))
-    memory[: len(component.defaults)] = list(component.defaults.values())
+    defaults = [parameter.default for parameter in component.parameters.values()]
+    memory[: len(defaults)] = defaults
     if component.start is not None:
         component.start(memory, 3, 2)
-    assert memory[: len(component.defaults)].tolist() == list(component.defaults.values())
+    assert memory[: len(defaults)].tolist() == defaults
     assert np.isfinite(memory).all()
 
 

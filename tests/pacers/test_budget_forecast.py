@@ -23,6 +23,7 @@ from bccb.pacers.budget_forecast import (
     price,
     view_pacer,
 )
+from bccb.policy import assemble
 from bccb.types import Floats
 
 Sized = Callable[[int, int], int]
@@ -189,14 +190,34 @@ def test_rehearsal_draws_are_not_those_of_decisions() -> None:
     pacer = fresh(0, 1, every=1.0)
     note_arrival(pacer, np.empty(0), np.array([1.0]))
     explorer = kernels["view_explorer"](np.array([1.0, 1.0, 1.0, 1.0, 1.0]), 0, 1)
-    rehearsed = set()
-    for number in range(1, 21):
+    rehearsed, decided, drawn = set(), set(), np.empty(1)
+    for number in range(1, 6):
         kernels["forecast"](pacer, NOTHING, explorer, no_scaler(0), 5, number, 0.0)
         rehearsed.add(float(pacer.score[0, 0]))
-    drawn = np.empty(1)
-    decided = set()
-    for number in range(1, 21):
+    for number in range(6 * WINDOW):
         kernels["explore"](explorer, 5, number, np.zeros(1), True, drawn)
         decided.add(float(drawn[0]))
-    assert len(rehearsed) == len(decided) == 20
+    assert len(rehearsed) == 5
     assert not rehearsed & decided
+
+
+def test_the_coin_of_a_warm_up_does_not_drive_up_the_price() -> None:
+    composition = Composition("two-model", "coin", "budget-forecast")
+    policy = assemble(
+        "mixed",
+        composition,
+        budget=20,
+        horizon=300,
+        features=2,
+        treatments=1,
+        seed=1,
+        parameters={},
+    )
+    generator = np.random.default_rng(0)
+    treated = 0
+    for _ in range(200):
+        decision = policy.decide(generator.normal(size=2), 0.5)
+        assert decision.price < 1
+        treated += decision.action
+        policy.observe(decision, 0)
+    assert treated > 10

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from bccb.pacers.pace_ratio import PACE_RATIO, State, price, view_pacer
 
-PAPER = view_pacer(np.array(list(PACE_RATIO.defaults.values())), 3, 1)
+PAPER = view_pacer(
+    np.array([parameter.default for parameter in PACE_RATIO.parameters.values()]), 3, 1
+)
 SHARES = st.floats(0.0, 1.0)
 
 

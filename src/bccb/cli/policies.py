@@ -45,7 +45,7 @@ def _details(spec: Spec) -> str:
     kinds = ("estimator", "explorer", "pacer")
     for kind, part in zip(kinds, spec.composition.components, strict=True):
         lines.append(f"  {kind}: {part.about}")
-        for key, value in part.defaults.items():
-            lines.append(f"    {key} = {spec.parameters.get(key, value):g}")
+        for key, parameter in part.parameters.items():
+            lines.append(f"    {key} = {spec.parameters.get(key, parameter.default):g}")
     lines.append(f"  looks at cost: {'yes' if spec.composition.cost_aware else 'no'}")
     return "\n".join(lines)

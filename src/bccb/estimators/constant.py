@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from bccb.kernels.component import Component
+from bccb.kernels.component import Component, Parameter
 from bccb.kernels.jit import jit
 from bccb.kernels.linalg import fill
 from bccb.types import Floats
@@ -33,7 +33,7 @@ def predict(estimator: State, z: Floats, effect: Floats, spread: Floats) -> bool
 CONSTANT = Component(
     name="constant",
     about="constant",
-    defaults={"effect": 1.0},
+    parameters={"effect": Parameter(1.0)},
     size=lambda d, K: 1,
     kernels={"view_estimator": view_estimator, "predict": predict},
 )

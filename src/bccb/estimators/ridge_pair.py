@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bccb.kernels.component import Component
+from bccb.kernels.component import Component, Parameter
 from bccb.kernels.jit import jit
 from bccb.kernels.linalg import dot, downdate, quadratic, row_dot
 from bccb.types import Floats
@@ -75,7 +75,7 @@ def learn_estimator(estimator: State, z: Floats, arm: int, y: float) -> None:
 RIDGE_PAIR = Component(
     name="ridge-pair",
     about="ridge pair",
-    defaults={"ridge": 1.0},
+    parameters={"ridge": Parameter(1.0, 1e-9)},
     size=size,
     start=start,
     reads="standardised",

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from bccb.kernels.component import Component
+from bccb.kernels.component import Component, Parameter
 from bccb.kernels.jit import jit
 from bccb.kernels.linalg import copy, dot, fill, row_dot, sigmoid
 from bccb.types import Floats
@@ -82,7 +82,12 @@ def learn_estimator(estimator: State, z: Floats, arm: int, y: float) -> None:
 TWO_MODEL = Component(
     name="two-model",
     about="two-model SGD",
-    defaults={"alpha": 1e-4, "refresh": 50.0, "warm_up": 50.0, "prior_effect": 0.002},
+    parameters={
+        "alpha": Parameter(1e-4, 1e-12),
+        "refresh": Parameter(50.0, 1.0),
+        "warm_up": Parameter(50.0, 0.0),
+        "prior_effect": Parameter(0.002),
+    },
     size=size,
     reads="standardised",
     kernels={

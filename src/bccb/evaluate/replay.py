@@ -69,6 +69,29 @@ class Space(NamedTuple):
     cost: Floats  # (K,)
     features: Floats  # (BLOCK, d)
     costs: Floats  # (BLOCK, K)
+    actions: Ints  # (BLOCK,)
+    outcomes: Floats  # (BLOCK,)
+
+
+@jit
+def fetch(
+    rows: Ints, features: Floats, actions: Ints, outcomes: Floats, costs: Floats, near: Space
+) -> None:
+    """Copy a block of rows from all over the log.
+
+    First one value from each end of each row, so that many cache misses are under way at once.
+    """
+    d, K = features.shape[1], costs.shape[1]
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        near.actions[i], near.outcomes[i] = actions[row], outcomes[row]
+        if d > 0:
+            near.features[i, 0], near.features[i, d - 1] = features[row, 0], features[row, d - 1]
+        for k in range(K):
+            near.costs[i, k] = costs[row, k]
+    for i in range(rows.shape[0]):
+        for j in range(1, d - 1):
+            near.features[i, j] = features[rows[i], j]
 
 
 @jit
@@ -86,27 +109,33 @@ def run(
     space: Space,
 ) -> Tally:
     """Stream the rows ``order`` of the log; odds[k] = e_k / e_0; ``least`` is the lowest cost."""
-    counts, features, outcomes = borrow(counts), borrow(log_features), borrow(log_outcomes)
+    counts, order = borrow(counts), borrow(order)
+    near = Space(
+        space.trace,
+        space.space,
+        borrow(space.cost),
+        borrow(space.features),
+        borrow(space.costs),
+        borrow(space.actions),
+        borrow(space.outcomes),
+    )
     parts, work = view(counts, memory), view_work(counts, space.trace, space.space)
     d, K, n = counts[FEATURES], counts[TREATMENTS], order.shape[0]
-    x, cost = work.x, borrow(space.cost)
-    near_x, near_cost = borrow(space.features), borrow(space.costs)
+    x, cost = work.x, near.cost
     start, points = counts[REMAINING], trajectory.shape[0]
     t, point, proposed, matched, treated = 0, 0, 0, 0, 0
     conversions, incremental, squares = 0.0, 0.0, 0.0
     while t < n and counts[REMAINING] >= least:
-        if t % BLOCK == 0:
-            for i in range(min(BLOCK, n - t)):
-                for j in range(d):
-                    near_x[i, j] = features[order[t + i], j]
-                for k in range(K):
-                    near_cost[i, k] = log_costs[order[t + i], k]
+        i = t % BLOCK
+        if i == 0:
+            rows = order[t : t + BLOCK]
+            fetch(rows, log_features, log_actions, log_outcomes, log_costs, near)
         for j in range(d):
-            x[j] = near_x[t % BLOCK, j]
+            x[j] = near.features[i, j]
         for k in range(K):
-            cost[k] = near_cost[t % BLOCK, k]
+            cost[k] = near.costs[i, k]
         action, lam, _ = propose(counts, parts, x, cost, work)
-        logged, y = log_actions[order[t]], outcomes[order[t]]
+        logged, y = near.actions[i], near.outcomes[i]
         t += 1
         if action > 0:
             proposed += 1
@@ -181,6 +210,8 @@ def replay(policy: Policy, log: Log, order: Ints | None = None) -> Replay:
         np.empty(K),
         np.empty((BLOCK, d)),
         np.empty((BLOCK, K)),
+        np.empty(BLOCK, np.int64),
+        np.empty(BLOCK),
     )
     before = policy.spent
     least = micros_of(float(log.costs[rows].min()))

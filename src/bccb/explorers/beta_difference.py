@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bccb.kernels.component import Component
+from bccb.kernels.component import Component, Parameter
 from bccb.kernels.jit import jit
 from bccb.kernels.rng import beta, key_of
 from bccb.kernels.slots import chance as certain
@@ -127,7 +127,7 @@ def chance(explorer: State, margin: Floats, spread: Floats, ready: bool, action:
 BETA_DIFFERENCE = Component(
     name="beta-difference",
     about="Beta difference",
-    defaults={"eta": 1.0},
+    parameters={"eta": Parameter(1.0, 0.0)},
     size=lambda d, K: 1 + 2 * (K + 1),
     start=start,
     kernels={

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from bccb.kernels.component import Component
+from bccb.kernels.component import Component, Parameter
 from bccb.kernels.jit import jit
 from bccb.types import Floats
 
@@ -44,7 +44,7 @@ def chance(explorer: State, margin: Floats, spread: Floats, ready: bool, action:
 UPPER_CONFIDENCE = Component(
     name="upper-confidence",
     about="upper confidence",
-    defaults={"width": 1.0},
+    parameters={"width": Parameter(1.0, 0.0)},
     size=lambda d, K: 1,
     kernels={"view_explorer": view_explorer, "explore": explore, "chance": chance},
 )

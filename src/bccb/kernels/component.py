@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+from bccb import checks
+from bccb.errors import InputError
 from bccb.types import Floats, Log
+
+
+class Parameter(NamedTuple):
+    """A parameter of a component: its default and the range it may have, ends included."""
+
+    default: float
+    least: float = -math.inf
+    most: float = math.inf
+
+    def check(self, name: str, value: object) -> float:
+        """The value as a number within the range."""
+        number = checks.number(name, value)
+        if not self.least <= number <= self.most:
+            upper = f" and at most {self.most:g}" if self.most < math.inf else ""
+            raise InputError(name, value, f"at least {self.least:g}{upper}")
+        return number
 
 
 @dataclass(frozen=True, slots=True)
 class Component:
     """An estimator, an explorer or a pacer.
 
-    Its memory is one run of float64 slots: first its parameters, in the order of ``defaults``,
+    Its memory is one run of float64 slots: first its parameters, in the order of ``parameters``,
     then whatever it learns. ``size`` gives the number of all its slots for d features and K
     treatments; ``start`` writes what it knows before the first user, where that is not zero.
     ``kernels`` fill the slots of ``bccb.kernels.slots`` by name.
@@ -22,7 +41,7 @@ class Component:
     name: str
     about: str
     kernels: Mapping[str, Callable[..., Any]]
-    defaults: Mapping[str, float] = field(default_factory=dict)
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
     size: Callable[[int, int], int] = lambda d, K: 0
     start: Callable[[Floats, int, int], None] | None = None
     reads: Literal["nothing", "raw", "standardised"] = "nothing"

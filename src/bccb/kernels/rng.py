@@ -113,13 +113,14 @@ def gamma(key: Any, draw: int, shape: float) -> tuple[float, int]:
     c = 1.0 / math.sqrt(9.0 * d)
     while True:
         x, draw = normal(key, draw)
-        v = 1.0 + c * x
-        if v <= 0.0:
+        root = 1.0 + c * x
+        if root <= 0.0:
             continue
-        v = v * v * v
+        v = root * root * root
         u = uniform(key, draw)
         draw += 1
-        squeezed = u < 1.0 - 0.0331 * (x * x) * (x * x)
+        # For c x >= -1/2 the log of what u is compared with is at least -x^4 c^2 / 6.
+        squeezed = root >= 0.5 and u < 1.0 - c * c / 6.0 * (x * x) * (x * x)
         if squeezed or math.log(u) < 0.5 * x * x + d * (1.0 - v + math.log(v)):
             return boost * d * v, draw
 

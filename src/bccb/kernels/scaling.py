@@ -15,7 +15,7 @@ from bccb.kernels.jit import jit
 from bccb.kernels.linalg import copy
 from bccb.types import Floats
 
-NEGLIGIBLE = 1e-12  # a variance below this share of the squared mean is rounding, not variation
+NEGLIGIBLE = 1e-24  # a variance below this share of the squared mean is rounding, not variation
 
 
 class Scaler(NamedTuple):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bccb.kernels.component import Component
+from bccb.kernels.component import Component, Parameter
 from bccb.kernels.jit import jit
 from bccb.kernels.linalg import copy
 from bccb.kernels.scaling import Scaler
@@ -87,8 +87,9 @@ def forecast(
     z, effect, spread, bonus = np.empty(d + 1), np.empty(K), np.empty(K), np.empty(K)
     for i in range(n):
         prepare(scaler, pacer.x[i], z)
-        ready = predict(estimator, z, effect, spread)
-        explore(explorer, seed, REHEARSAL + number * WINDOW + i, spread, ready, bonus)
+        predict(estimator, z, effect, spread)
+        # as after warm-up: a coin's forced bonus would be mistaken for an effect
+        explore(explorer, seed, REHEARSAL + number * WINDOW + i, spread, True, bonus)
         for k in range(K):
             pacer.score[i, k] = effect[k] + bonus[k]
     pacer.price[0] = exhausting_price(pacer.score[:n], pacer.costs[:n], left)
@@ -136,7 +137,7 @@ def price(pacer: State, budget_left: float, time_left: float) -> float:
 BUDGET_FORECAST = Component(
     name="budget-forecast",
     about="budget forecast",
-    defaults={"every": 250.0},
+    parameters={"every": Parameter(250.0, 1.0)},
     size=size,
     kernels={
         "view_pacer": view_pacer,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from bccb.kernels.component import Component
+from bccb.kernels.component import Component, Parameter
 from bccb.kernels.jit import jit
 from bccb.types import Floats
 
@@ -30,7 +30,7 @@ def price(pacer: State, budget_left: float, time_left: float) -> float:
 FIXED_PRICE = Component(
     name="fixed-price",
     about="fixed price",
-    defaults={"threshold": 1e-3},
+    parameters={"threshold": Parameter(1e-3, 0.0)},
     size=lambda d, K: 1,
     kernels={"view_pacer": view_pacer, "price": price},
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from bccb.kernels.component import Component
+from bccb.kernels.component import Component, Parameter
 from bccb.kernels.jit import jit
 from bccb.types import Floats
 
@@ -37,7 +37,11 @@ def price(pacer: State, budget_left: float, time_left: float) -> float:
 PACE_RATIO = Component(
     name="pace-ratio",
     about="pace ratio",
-    defaults={"threshold": 1e-3, "least_pace": 0.1, "least_time": 0.01},
+    parameters={
+        "threshold": Parameter(1e-3, 0.0),
+        "least_pace": Parameter(0.1, 1e-9),
+        "least_time": Parameter(0.01, 1e-9),
+    },
     size=lambda d, K: 3,
     kernels={"view_pacer": view_pacer, "price": price},
 )
