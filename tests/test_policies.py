@@ -44,7 +44,7 @@ def fresh(name: str, treatments: int = 1, seed: int = 5, **options: Any) -> Poli
     """A policy ready to decide: those that need history have seen some."""
     settings_ = {"budget": 60.0, "horizon": 400, "features": D, **options}
     policy = bccb.make(name, treatments=treatments, seed=seed, **settings_)
-    if POLICIES[name].needs == "history":
+    if policy.needs_history:
         policy.learn(history(treatments, features=settings_["features"]))
     return policy
 
@@ -130,9 +130,9 @@ def test_the_budget_is_never_exceeded(
     policy = fresh(name, treatments, seed=seed, budget=budget, horizon=len(cents))
     spent, x = 0, np.full(D, 0.5)
     for cost in cents:
-        decision = policy.decide(x, [cost / 100] * treatments)
+        decision = policy.decide(x, [cost * (k + 1) / 100 for k in range(treatments)])
         policy.observe(decision, 1.0)
-        spent += cost * 10_000 if decision.action else 0
+        spent += cost * 10_000 * decision.action
         assert policy.counts[drivers.BUDGET] - policy.counts[drivers.REMAINING] == spent
         assert spent <= budget * 1_000_000
     assert policy.remaining >= 0
@@ -221,9 +221,17 @@ def test_outcomes_may_come_late_and_in_any_order(name: str) -> None:
     x, costs, outcomes = users(60, 1)
     decisions = [policy.decide(x[i], costs[i]) for i in range(60)]
     assert policy.waiting == 60
-    for i in np.random.default_rng(1).permutation(60):
+    order = np.random.default_rng(1).permutation(60)
+    twin = fresh(name)
+    others = [twin.decide(x[i], costs[i]) for i in range(60)]
+    for i in order:
         policy.observe(decisions[i], outcomes[i])
+    twin.observe_many([others[i] for i in order], outcomes[order])
     assert policy.waiting == 0
+    assert policy.memory.tobytes() == twin.memory.tobytes()
+    if POLICIES[name].composition.explorer == "beta-difference":
+        at = policy.counts[drivers.AT_EXPLORER]
+        assert policy.memory[at + 1 : at + 5].sum() == 4 + 60  # every outcome is in a posterior
 
 
 @every_policy

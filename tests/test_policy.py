@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import pickle
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 
 import bccb
-from bccb import InputError, Policy
+from bccb import Decision, InputError, Policy, StateError, drivers
 from bccb.kernels import rng
 
 
@@ -25,7 +24,7 @@ def policy_of(name: str = "bccb", **options: Any) -> Policy:
     ("options", "message"),
     [
         ({"name": "bcbc"}, "policy is 'bcbc', but must be one of thompson, "),
-        ({"budget": 0}, "budget is 0, but must be from 0.000001 to 1,000,000,000,000"),
+        ({"budget": 0}, "budget is 0, but must be from 0.000001 to 9,000,000,000"),
         ({"budget": -5}, "budget is -5, but must be from"),
         ({"budget": math.nan}, "budget is nan, but must be a finite number"),
         ({"budget": "much"}, "budget is 'much', but must be a number"),
@@ -132,12 +131,49 @@ def test_budgets_round_down_and_costs_round_up_to_the_micro() -> None:
 def test_a_decision_can_be_kept_elsewhere_and_still_be_observed() -> None:
     policy, twin = policy_of(), policy_of()
     decision = policy.decide([0.3, 0.1], 0.5)
-    kept = pickle.loads(pickle.dumps(decision))
+    kept = Decision.from_dict(json.loads(json.dumps(decision.to_dict(), allow_nan=False)))
     assert kept.probability == decision.probability
     twin.decide([0.3, 0.1], 0.5)
     policy.observe(decision, 1)
     twin.observe(kept, 1)
     assert policy.memory.tobytes() == twin.memory.tobytes()
+
+
+def test_a_decision_that_nothing_was_affordable_for_is_told_in_json() -> None:
+    decision = policy_of(budget=0.1).decide([0.0, 0.0], 5.0)
+    kept = Decision.from_dict(json.loads(json.dumps(decision.to_dict(), allow_nan=False)))
+    assert (decision.action, decision.score, kept.probability_of(1)) == (0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("change", [{"trace": "?"}, {"origin": {}}, {"origin": None}])
+def test_a_decision_is_not_made_from_anything(change: dict[str, Any]) -> None:
+    kept = policy_of().decide([0.0, 0.0], 0.5).to_dict()
+    with pytest.raises(InputError, match="as to_dict tells it"):
+        Decision.from_dict({**kept, **change})
+
+
+@pytest.mark.parametrize(
+    "other", [{"treatments": 5}, {"features": 3}, {"seed": 2}, {"name": "thompson"}]
+)
+def test_a_decision_of_another_policy_is_refused_and_nothing_is_learned(
+    other: dict[str, Any],
+) -> None:
+    policy, stranger = policy_of(), policy_of(**other)
+    policy.decide([0.0, 0.0], 0.5)
+    decision = stranger.decide([0.0] * stranger.features, [0.5] * stranger.treatments)
+    decision.action = stranger.treatments
+    before = policy.memory.tobytes()
+    with pytest.raises(StateError, match="decision 1 was not made by this policy"):
+        policy.observe(decision, 1)
+    assert policy.memory.tobytes() == before
+
+
+def test_an_action_out_of_range_is_not_learned() -> None:
+    policy = policy_of()
+    decision = policy.decide([0.0, 0.0], 0.5)
+    decision.action = 2
+    with pytest.raises(StateError, match="was not made by this policy"):
+        policy.observe(decision, 1)
 
 
 def test_bccb_decides_as_the_papers_algorithm_does() -> None:
@@ -197,7 +233,7 @@ def test_the_best_affordable_treatment_is_chosen_by_effect_less_price_times_cost
 
 
 def test_load_refuses_what_is_not_a_saved_policy(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="a file that exists"):
+    with pytest.raises(InputError, match="a file that can be read"):
         bccb.load(tmp_path / "absent")
     (tmp_path / "text").write_text("hello")
     with pytest.raises(InputError, match="a saved policy"):
@@ -217,13 +253,35 @@ def test_load_refuses_other_formats_and_layouts(tmp_path: Path) -> None:
         parts = dict(file)
     header = json.loads(parts["header"].tobytes())
     for change, message in (
-        ({"format": 99}, "the format of the saved policy is 99, but must be 1"),
-        ({"composition": {**header["composition"], "estimator": "ridge-pair"}}, "memory layout"),
+        ({"format": 99}, "the format of a saved policy is 99, but must be 1"),
+        ({"composition": {**header["composition"], "estimator": "ridge-pair"}}, "the layout of"),
         ({"composition": {**header["composition"], "estimator": "crystal-ball"}}, "crystal-ball"),
+        ({"name": None, "composition": []}, "a saved policy"),
     ):
         text = json.dumps({**header, **change}).encode()
         with (tmp_path / "other").open("wb") as file:
             np.savez(file, **{**parts, "header": np.frombuffer(text, np.uint8)})
+        with pytest.raises(InputError, match=message):
+            bccb.load(tmp_path / "other")
+
+
+def test_load_refuses_arrays_that_cannot_be_a_policys(tmp_path: Path) -> None:
+    policy = policy_of()
+    policy.save(tmp_path / "good")
+    with np.load(tmp_path / "good") as file:
+        parts = dict(file)
+    rich_counts = parts["counts"].copy()
+    rich_counts[drivers.REMAINING] = 10**12
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"memory": parts["memory"].astype(np.float32)}, "the memory of a saved policy"),
+        ({"memory": parts["memory"][:-1]}, "the memory of a saved policy"),
+        ({"memory": np.full_like(parts["memory"], np.nan)}, "with finite numbers"),
+        ({"counts": rich_counts}, "within its budget"),
+        ({"counts": parts["counts"][:-1]}, "the counts of a saved policy"),
+    ]
+    for change, message in cases:
+        with (tmp_path / "other").open("wb") as file:
+            np.savez(file, **{**parts, **change})
         with pytest.raises(InputError, match=message):
             bccb.load(tmp_path / "other")
 
@@ -233,8 +291,9 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
     target = tmp_path / "policy"
     policy.save(target)
     before = target.read_bytes()
-    with pytest.raises(InputError, match="a file that can be written"):
-        policy.save(tmp_path / "no folder" / "policy")
+    for bad in (tmp_path / "no folder" / "policy", target / "below a file"):
+        with pytest.raises(InputError, match="a file that can be written"):
+            policy.save(bad)
     assert target.read_bytes() == before
 
 

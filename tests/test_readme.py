@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bccb.cli import main
 from bccb.policies import POLICIES
 
 README = Path(__file__).parent.parent.joinpath("README.md").read_text(encoding="utf-8")
@@ -46,3 +47,19 @@ def test_console_examples_run_one_after_the_other(tmp_path: Path) -> None:
 def test_the_table_shows_every_policy() -> None:
     (table,) = blocks("text")
     assert [line.split()[0] for line in table.splitlines()[3:]] == list(POLICIES)
+
+
+@pytest.mark.compiled
+def test_the_table_shows_what_the_command_prints(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """But for the time it took. Three policies stand for all, to be quick."""
+    quick = ("thompson", "bccb", "treat-all")
+    options = [word for name in quick for word in ("--policy", name)]
+    monkeypatch.setattr(sys, "argv", ["bccb", "compare", *options])
+    with pytest.raises(SystemExit):
+        main()
+    printed = {line.split()[0]: line.split()[:-1] for line in capsys.readouterr().out.splitlines()}
+    shown = {line.split()[0]: line.split()[:-1] for line in blocks("text")[0].splitlines()}
+    for name in quick:
+        assert shown[name] == printed[name]

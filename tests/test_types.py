@@ -35,7 +35,16 @@ def log_of(**fields: Any) -> Log:
         ({"outcomes": [0, math.nan, 0]}, "outcome of row 1 is nan"),
         ({"actions": [0, 1, 2]}, "action of row 2 is 2, but must be from 0 to 1"),
         ({"actions": [0, 1]}, r"the shape of actions is \(2,\), but must be \(3,\)"),
-        ({"features": np.zeros(3)}, "features and costs"),
+        ({"features": np.zeros(3)}, "the shape of features and of costs"),
+        ({"costs": np.zeros((3, 0))}, "with at least 1 user, 1 treatment"),
+        ({"actions": [0.5, 1, 0]}, "actions is .*, but must be whole numbers"),
+        ({"actions": ["a", "b", "c"]}, "actions is .*, but must be whole numbers"),
+        ({"outcomes": ["a", "b", "c"]}, "outcomes is .*, but must be numbers"),
+        ({"effects": [[0], [math.nan], [0]]}, "effect of row 1 is nan, but must be from -1 to 1"),
+        ({"feature_names": ("age",)}, "the number of feature_names is 1, but must be 2"),
+        ({"treatment_names": ("a", "b")}, "the number of treatment_names is 2, but must be 1"),
+        ({"known_shares": [0.5, 0.6]}, "the sum of known_shares is 1.1, but must be 1"),
+        ({"known_shares": [0.0, 1.0]}, "known_share of row 0 is 0.0, but must be above 0"),
         ({"features": np.zeros((2, 2))}, "the shape of features"),
         ({"effects": np.zeros((3, 2))}, r"the shape of effects is \(3, 2\), but must be \(3, 1\)"),
         ({"known_shares": np.ones(3)}, "the shape of known_shares"),
@@ -47,7 +56,7 @@ def test_a_log_refuses_in_one_sentence(fields: dict[str, Any], message: str) -> 
 
 
 def test_an_empty_log_is_refused() -> None:
-    with pytest.raises(InputError, match="the number of users is 0, but must be at least 1"):
+    with pytest.raises(InputError, match="with at least 1 user, 1 treatment"):
         Log(np.zeros((0, 2)), np.zeros(0, np.int64), np.zeros(0), np.zeros((0, 1)))
 
 

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
-from bccb import drivers
+from typing import Any, NamedTuple
+
+import numpy as np
+
 from bccb.drivers import Composition, compose
 from bccb.errors import InputError
-from bccb.types import Floats, Ints
+from bccb.types import Floats
+
+
+class Origin(NamedTuple):
+    """The policy that a decision comes from, as far as its decisions can tell."""
+
+    name: str
+    composition: Composition
+    features: int
+    treatments: int
+    seed: int
 
 
 class Decision:
     """What a policy decided on one user.
 
     ``action`` is 0 for "leave alone" or 1..K for a treatment, ``cost`` what that costs, ``price``
-    the price of a unit of money, and ``score`` the best treatment's effect plus bonus less price
-    times cost: the user is treated where it is above zero. ``probability`` is that of the action,
-    over the policy's own draws; it is computed when asked for.
+    the price of a unit of money, and ``score`` the best affordable treatment's effect plus bonus
+    less what the price asks for it: the user is treated where it is above zero. ``probability`` is
+    that of the action, over the policy's own draws; it is computed when asked for.
     """
 
-    __slots__ = ("_dimensions", "_source", "_trace", "action", "cost", "number", "price", "score")
+    __slots__ = ("_origin", "_trace", "action", "cost", "number", "price", "score")
 
     def __init__(
         self,
@@ -27,8 +40,7 @@ class Decision:
         price: float,
         score: float,
         trace: Floats,
-        source: Composition,
-        dimensions: Ints,
+        origin: Origin,
     ) -> None:
         self.number = number
         self.action = action
@@ -36,8 +48,7 @@ class Decision:
         self.price = price
         self.score = score
         self._trace = trace
-        self._source = source
-        self._dimensions = dimensions
+        self._origin = origin
 
     @property
     def probability(self) -> float:
@@ -46,16 +57,43 @@ class Decision:
 
     def probability_of(self, action: int) -> float:
         """The probability that ``action``, 0..K, was taken on this user."""
-        K = int(self._dimensions[drivers.TREATMENTS])
+        d, K = self._origin.features, self._origin.treatments
         if not 0 <= action <= K:
             raise InputError("action", action, f"from 0 to {K}")
-        kernel = compose(self._source)["probability"]
-        return float(kernel(self._dimensions, self._trace, action))
+        kernel = compose(self._origin.composition)["probability"]
+        return float(kernel(d, K, self._trace, action))
 
     @property
     def features(self) -> Floats:
         """The user's features, as they came."""
-        return self._trace[: self._dimensions[drivers.FEATURES]]
+        return self._trace[: self._origin.features]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The decision in plain types, to be kept until its outcome is known."""
+        values = {key: getattr(self, key) for key in ("number", "action", "cost", "price", "score")}
+        origin = self._origin._asdict() | {"composition": self._origin.composition.to_dict()}
+        # JSON has no infinity, which stands for a treatment that could not be afforded
+        trace = [None if value == -np.inf else value for value in self._trace.tolist()]
+        return {**values, "trace": trace, "origin": origin}
+
+    @classmethod
+    def from_dict(cls, kept: dict[str, Any]) -> Decision:
+        """The decision that :meth:`to_dict` told."""
+        try:
+            origin = dict(kept["origin"])
+            origin["composition"] = Composition(**origin["composition"])
+            trace = [-np.inf if value is None else value for value in kept["trace"]]
+            return cls(
+                int(kept["number"]),
+                int(kept["action"]),
+                float(kept["cost"]),
+                float(kept["price"]),
+                float(kept["score"]),
+                np.array(trace, np.float64),
+                Origin(**origin),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError("decision", kept, f"as to_dict tells it ({error!r})") from None
 
     def __repr__(self) -> str:
         return (

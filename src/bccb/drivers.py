@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -25,8 +25,7 @@ from bccb.kernels.borrow import borrow
 from bccb.kernels.component import Component
 from bccb.kernels.jit import bind, jit
 from bccb.kernels.linalg import copy
-from bccb.kernels.scaling import READERS, scaler_size, view_scaler
-from bccb.kernels.scaling import see as see
+from bccb.kernels.scaling import READERS, scaler_size, see, view_scaler
 from bccb.kernels.scaling import standardise as prepare
 from bccb.kernels.slots import (
     chance,
@@ -151,7 +150,7 @@ def propose(
     see(parts.scaler, x)
     note_arrival(parts.pacer, x, costs)
     to_come = remaining / MICROS / max(T - t + 1, 1)
-    forecast(parts.pacer, parts.estimator, parts.explorer, parts.scaler, seed, t, to_come)
+    forecast(parts.pacer, parts.estimator, parts.explorer, parts.scaler, t, to_come)
     lam = price(parts.pacer, remaining / counts[BUDGET], (T - t) / T)
     prepare(parts.scaler, x, work.z)
     ready = predict(parts.estimator, work.z, work.effect, work.spread)
@@ -166,6 +165,8 @@ def propose(
         if s > score:
             best, score = k + 1, s
     work.ready[0] = 1.0 if ready else 0.0
+    if best == 0:  # nothing can be afforded
+        score = 0.0
     return (best if score > 0.0 else 0), lam, score
 
 
@@ -249,9 +250,8 @@ def absorb(
 
 
 @jit
-def probability(counts: Ints, trace: Floats, action: int) -> float:
+def probability(d: int, K: int, trace: Floats, action: int) -> float:
     """The probability of ``action`` in the decision that left this trace."""
-    d, K = counts[FEATURES], counts[TREATMENTS]
     explorer = view_explorer(trace[d + 2 * K + 1 :], d, K)
     ready = trace[d + 2 * K] > 0.0
     return chance(explorer, trace[d : d + K], trace[d + K : d + 2 * K], ready, action)
@@ -271,6 +271,10 @@ class Composition:
         """The three components."""
         return ESTIMATORS[self.estimator], EXPLORERS[self.explorer], PACERS[self.pacer]
 
+    def to_dict(self) -> dict[str, Any]:
+        """The composition in plain types."""
+        return asdict(self)
+
     @property
     def name(self) -> str:
         """A name unlike that of any other composition."""
@@ -285,7 +289,10 @@ class Composition:
 
 @cache
 def compose(composition: Composition) -> dict[str, Callable[..., Any]]:
-    """The drivers of a composition, and the kernels that further drivers can be bound to."""
+    """The drivers of a composition, and the kernels that further drivers can be bound to.
+
+    A pacer's ``forecast`` is a template, too: it scores users with the policy's own kernels.
+    """
     estimator, explorer, pacer = composition.components
     kernels: dict[str, Any] = {
         "COST_AWARE": composition.cost_aware,
@@ -294,10 +301,7 @@ def compose(composition: Composition) -> dict[str, Callable[..., Any]]:
         **explorer.kernels,
         **pacer.kernels,
     }
-    templates = (
-        *(view, propose, learn),
-        *(decide, decide_many, observe, observe_many, absorb, probability),
-    )
-    for template in (kernels.get("forecast", forecast), *templates):
+    templates = [kernels.get("forecast", forecast), view, propose, learn, decide, decide_many]
+    for template in (*templates, observe, observe_many, absorb, probability):
         kernels[template.__name__] = bind(template, composition.name, kernels)
     return kernels

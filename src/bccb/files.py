@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bccb.errors import InputError
@@ -24,7 +24,19 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
         with draft.open("rb") as file:
             os.fsync(file.fileno())
         draft.replace(target)
+        _keep_name(target.parent)
     except OSError as error:
         raise InputError("path", str(path), f"a file that can be written ({error})") from None
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def _keep_name(folder: Path) -> None:
+    """Make the new name durable, too, where the system can open folders."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

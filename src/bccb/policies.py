@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 from bccb.drivers import Composition
 from bccb.errors import InputError
@@ -19,7 +18,7 @@ class Spec:
     about: str
     composition: Composition
     parameters: Mapping[str, float] = field(default_factory=dict)
-    needs: Literal["nothing", "history", "effects"] = "nothing"
+    needs_effects: bool = False  # the true ones, which only a simulator knows
 
 
 POLICIES: dict[str, Spec] = {
@@ -55,7 +54,6 @@ POLICIES: dict[str, Spec] = {
             "offline-uplift",
             "models fitted on history and frozen, with a fixed price",
             Composition("frozen", "none", "fixed-price"),
-            needs="history",
         ),
         Spec(
             "cheapest-first",
@@ -71,7 +69,7 @@ POLICIES: dict[str, Spec] = {
             "oracle",
             "knows the true effects and the best fixed price (simulator only)",
             Composition("given", "none", "fixed-price"),
-            needs="effects",
+            needs_effects=True,
         ),
     )
 }
@@ -90,7 +88,7 @@ def make(
 ) -> Policy:
     """A new policy from the table: ``budget`` to spend on ``horizon`` users with ``features``.
 
-    ``parameters`` change the defaults of its components; :func:`policies` lists both.
+    ``parameters`` change the defaults of its components; ``bccb policies NAME`` lists both.
 
     >>> make("bccb", budget=5_000, horizon=100_000, features=12, eta=0.05).parameters["eta"]
     0.05

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from bccb import checks, drivers
-from bccb.decision import Decision
+from bccb.decision import Decision, Origin
 from bccb.drivers import MICROS, Composition, compose
 from bccb.errors import InputError, StateError
 from bccb.files import written_whole
@@ -27,7 +29,7 @@ from bccb.types import (
 )
 
 FORMAT = 1  # of saved policies
-MOST_MONEY = 1e12
+MOST_MONEY = 9e9  # up to here a float tells every micro apart
 
 
 class Policy:
@@ -60,7 +62,9 @@ class Policy:
         self._x = np.empty(self.features)
         self._costs = np.empty(self.treatments)
         self._space = np.empty(drivers.space_size(self.features, self.treatments))
-        self._dimensions = counts[: drivers.TREATMENTS + 1].copy()
+        self._origin = Origin(
+            name, composition, self.features, self.treatments, int(counts[drivers.SEED])
+        )
         self._shape = (self.features,)
         fits = composition.components[0].fit is not None
         self.needs_history = bool(fits and counts[drivers.HISTORY] == 0)
@@ -127,9 +131,7 @@ class Policy:
             raise _refusal(self._x, self._costs)
         self._waiting.add(number)
         paid = float(self._costs[action - 1]) if action else 0.0
-        return Decision(
-            number, action, paid, price, score, trace, self.composition, self._dimensions
-        )
+        return Decision(number, action, paid, price, score, trace, self._origin)
 
     def decide_many(self, x: npt.ArrayLike, costs: npt.ArrayLike) -> list[Decision]:
         """Decide on one user a row, as :meth:`decide` would one after the other; all or none."""
@@ -155,20 +157,15 @@ class Policy:
         self._waiting.update(range(first, first + n))
         paid = np.where(actions > 0, cost_rows[np.arange(n), np.maximum(actions - 1, 0)], 0.0)
         rows = zip(actions.tolist(), paid.tolist(), lam.tolist(), scores.tolist(), strict=True)
-        return [
-            Decision(first + i, *row, traces[i], self.composition, self._dimensions)
-            for i, row in enumerate(rows)
-        ]
+        return [Decision(first + i, *row, traces[i], self._origin) for i, row in enumerate(rows)]
 
     def observe(self, decision: Decision, outcome: float) -> None:
         """Learn the outcome, from 0 to 1, of a decision: in any order, after any delay, once."""
         y = outcome if type(outcome) is float else checks.number("outcome", outcome)
         if not 0.0 <= y <= 1.0:
             raise InputError("outcome", outcome, OUTCOME_RANGE)
-        try:
-            self._waiting.remove(decision.number)
-        except KeyError:
-            raise self._not_waiting(decision) from None
+        self._check_decision(decision)
+        self._waiting.remove(decision.number)
         self._observe(self.counts, self.memory, decision._trace, decision.action, y, self._space)
 
     def observe_many(self, decisions: Sequence[Decision], outcomes: npt.ArrayLike) -> None:
@@ -180,8 +177,7 @@ class Policy:
             raise InputError(f"outcome {i}", float(ys[i]), OUTCOME_RANGE)
         numbers = {decision.number for decision in decisions}
         for decision in decisions:
-            if decision.number not in self._waiting:
-                raise self._not_waiting(decision)
+            self._check_decision(decision)
         if len(numbers) < len(decisions):
             raise StateError("a decision stands twice in this list, and can be observed only once")
         if not decisions:
@@ -216,26 +212,27 @@ class Policy:
 
     # Keeping
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the whole state; :func:`load` continues from it bit for bit."""
+    def to_bytes(self) -> bytes:
+        """The whole state; :func:`from_bytes` continues from it bit for bit."""
         header = {
             "format": FORMAT,
             "name": self.name,
-            "composition": {
-                "estimator": self.composition.estimator,
-                "explorer": self.composition.explorer,
-                "pacer": self.composition.pacer,
-                "cost_aware": self.composition.cost_aware,
-            },
+            "composition": self.composition.to_dict(),
         }
-        with written_whole(path) as draft, draft.open("wb") as file:
-            np.savez(
-                file,
-                header=np.frombuffer(json.dumps(header).encode(), np.uint8),
-                counts=self.counts,
-                memory=self.memory,
-                waiting=np.array(sorted(self._waiting), np.int64),
-            )
+        buffer = io.BytesIO()
+        np.savez(
+            buffer,
+            header=np.frombuffer(json.dumps(header).encode(), np.uint8),
+            counts=self.counts,
+            memory=self.memory,
+            waiting=np.array(sorted(self._waiting), np.int64),
+        )
+        return buffer.getvalue()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the whole state to a file, which appears whole or not at all."""
+        with written_whole(path) as draft:
+            draft.write_bytes(self.to_bytes())
 
     def _take_costs(self, cost: float | Sequence[float] | Floats) -> None:
         values = checks.floats("cost", cost).reshape(-1)
@@ -246,10 +243,13 @@ class Policy:
     def _no_history(self) -> StateError:
         return StateError(f"{self.name} has learned nothing: call learn(log) with history first")
 
-    def _not_waiting(self, decision: Decision) -> StateError:
-        if decision.number > self.decisions:
-            return StateError(f"decision {decision.number} was not made by this policy")
-        return StateError(f"decision {decision.number} was observed already")
+    def _check_decision(self, decision: Decision) -> None:
+        ours = decision._origin is self._origin or decision._origin == self._origin
+        whole = len(decision._trace) == self._trace_size and 0 <= decision.action <= self.treatments
+        if not ours or not whole or not 0 < decision.number <= self.decisions:
+            raise StateError(f"decision {decision.number} was not made by this policy")
+        if decision.number not in self._waiting:
+            raise StateError(f"decision {decision.number} was observed already")
 
 
 def assemble(
@@ -298,26 +298,41 @@ def budget_micros(money: float) -> int:
 def load(path: str | os.PathLike[str]) -> Policy:
     """The policy that :meth:`Policy.save` wrote."""
     try:
-        with open(path, "rb") as whole, np.load(whole, allow_pickle=False) as file:
+        kept = Path(path).read_bytes()
+    except OSError as error:
+        raise InputError("path", str(path), f"a file that can be read ({error})") from None
+    try:
+        return from_bytes(kept)
+    except InputError as error:
+        raise InputError("path", str(path), f"a saved policy ({error})") from None
+
+
+def from_bytes(kept: bytes) -> Policy:
+    """The policy that :meth:`Policy.to_bytes` told, checked."""
+    try:
+        with np.load(io.BytesIO(kept), allow_pickle=False) as file:
             header = json.loads(file["header"].tobytes())
             counts, memory, waiting = file["counts"], file["memory"], file["waiting"]
-    except FileNotFoundError:
-        raise InputError("path", str(path), "a file that exists") from None
-    except Exception as error:
-        raise InputError("path", str(path), f"a saved policy ({error})") from None
-    if header.get("format") != FORMAT:
-        raise InputError("the format of the saved policy", header.get("format"), f"{FORMAT}")
-    try:
-        composition = Composition(**header["composition"])
-        _ = composition.components
-    except (KeyError, TypeError) as error:
-        raise InputError("path", str(path), f"of components that are known (not {error})") from None
+            name, composition = str(header["name"]), Composition(**header["composition"])
+            _ = header["format"], composition.components
+    except Exception as error:  # whatever a stranger's bytes make of NumPy, zip and JSON
+        raise InputError("a saved policy", f"{len(kept)} bytes", f"readable ({error!r})") from None
+    if header["format"] != FORMAT:
+        raise InputError("the format of a saved policy", header["format"], f"{FORMAT}")
+    for field, array, kind, shape in (
+        ("counts", counts, np.int64, (drivers.COUNTS,)),
+        ("memory", memory, np.float64, (counts.flat[-1],)),
+        ("waiting", waiting, np.int64, waiting.shape[:1]),
+    ):
+        if array.dtype != kind or array.shape != shape:
+            raise InputError(f"the {field} of a saved policy", array.shape, f"{shape} of {kind}")
     d, K = int(counts[drivers.FEATURES]), int(counts[drivers.TREATMENTS])
-    if composition.offsets(d, K) != counts[drivers.AT_ESTIMATOR :].tolist():
-        raise InputError("path", str(path), "saved by a version with the same memory layout")
-    if len(memory) != counts[drivers.END]:
-        raise InputError("the size of the saved memory", len(memory), f"{counts[drivers.END]}")
-    return Policy(header["name"], composition, counts, memory, set(waiting.tolist()))
+    layout, money = counts[drivers.AT_ESTIMATOR :].tolist(), counts[drivers.REMAINING]
+    if min(d, K - 1) < 0 or composition.offsets(d, K) != layout:
+        raise InputError("the layout of a saved policy", layout, "that of this version")
+    if not 0 <= money <= counts[drivers.BUDGET] or not np.isfinite(memory).all():
+        raise InputError("a saved policy", name, "with finite numbers, within its budget")
+    return Policy(name, composition, counts, memory, set(waiting.tolist()))
 
 
 def _refusal(x: Floats, costs: Floats, where: str = "") -> InputError:

@@ -1,4 +1,4 @@
-"""The nouns that every layer shares: arrays, the log of a trial, a decision."""
+"""The nouns that every layer shares: arrays, and the log of a trial."""
 
 from __future__ import annotations
 
@@ -40,55 +40,70 @@ class Log:
     effects: Floats | None = None  # (n, K), the true effects, known in simulations alone
 
     def __post_init__(self) -> None:
-        for field, kind in (("features", np.float64), ("actions", np.int64),
-                            ("outcomes", np.float64), ("costs", np.float64)):  # fmt: skip
-            object.__setattr__(self, field, np.ascontiguousarray(getattr(self, field), kind))
-        if self.features.ndim != 2 or self.costs.ndim != 2:
-            raise InputError(
-                "features and costs",
-                (self.features.shape, self.costs.shape),
-                "two matrices, with one row for each user",
-            )
-        self._check_rows()
+        for field in ("features", "actions", "outcomes", "costs", "known_shares", "effects"):
+            if getattr(self, field) is not None:
+                object.__setattr__(self, field, self._array(field))
+        self._check_shapes()
+        d, K = self.features.shape[1], self.treatments
+        for field, count, names in (
+            ("feature_names", d, tuple(f"x{j}" for j in range(d))),
+            ("treatment_names", K, tuple(f"treatment-{k}" for k in range(1, K + 1))),
+        ):
+            object.__setattr__(self, field, tuple(getattr(self, field)) or names)
+            if len(getattr(self, field)) != count:
+                raise InputError(f"the number of {field}", len(getattr(self, field)), f"{count}")
         self._check_values()
-        names = tuple(f"x{j}" for j in range(self.features.shape[1]))
-        object.__setattr__(self, "feature_names", self.feature_names or names)
-        arms = tuple(f"treatment-{k}" for k in range(1, self.treatments + 1))
-        object.__setattr__(self, "treatment_names", self.treatment_names or arms)
 
-    def _check_rows(self) -> None:
+    def _array(self, field: str) -> Floats | Ints:
+        value = getattr(self, field)
+        try:
+            array = np.ascontiguousarray(value, np.float64 if field != "actions" else None)
+        except (TypeError, ValueError):
+            raise InputError(field, value, "numbers") from None
+        if field != "actions":
+            return array
+        whole = array.astype(np.int64) if array.dtype.kind in "iufb" else None
+        if whole is None or not (whole == array).all():
+            raise InputError(field, value, "whole numbers")
+        return whole
+
+    def _check_shapes(self) -> None:
+        if self.features.ndim != 2 or self.costs.ndim != 2 or 0 in self.costs.shape:
+            shapes = self.features.shape, self.costs.shape
+            allowed = "(users, features) and (users, treatments), with at least 1 user, 1 treatment"
+            raise InputError("the shape of features and of costs", shapes, allowed)
         n, k = self.costs.shape
-        shapes: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
-            "features": (self.features.shape[:1], (n,)),
-            "actions": (self.actions.shape, (n,)),
-            "outcomes": (self.outcomes.shape, (n,)),
+        shapes_of: dict[str, tuple[int, ...]] = {
+            "features": (n, self.features.shape[1]),
+            "actions": (n,),
+            "outcomes": (n,),
+            "effects": (n, k),
+            "known_shares": (k + 1,),
         }
-        if self.effects is not None:
-            shapes["effects"] = (self.effects.shape, (n, k))
-        if self.known_shares is not None:
-            shapes["known_shares"] = (self.known_shares.shape, (k + 1,))
-        for field, (shape, expected) in shapes.items():
-            if shape != expected:
-                raise InputError(f"the shape of {field}", shape, f"{expected}, as costs have it")
-        if n == 0:
-            raise InputError("the number of users", 0, "at least 1")
+        for field, expected in shapes_of.items():
+            array = getattr(self, field)
+            if array is not None and array.shape != expected:
+                raise InputError(f"the shape of {field}", array.shape, f"{expected}")
 
     def _check_values(self) -> None:
         k = self.treatments
-        good = np.abs(self.features) <= MOST_FEATURE  # false for NaN, too
-        if not good.all():
-            row, column = np.argwhere(~good)[0]
-            name = self.feature_names[column] if self.feature_names else f"x{column}"
-            bad = float(self.features[row, column])
-            raise InputError(f"feature {name} of row {row}", bad, FEATURE_RANGE)
-        for field, values, good, allowed in (
-            ("cost", self.costs, (self.costs > 0) & (self.costs <= MOST_COST), COST_RANGE),
-            ("outcome", self.outcomes, (self.outcomes >= 0) & (self.outcomes <= 1), OUTCOME_RANGE),
-            ("action", self.actions, (self.actions >= 0) & (self.actions <= k), f"from 0 to {k}"),
-        ):
-            if not good.all():
-                where = np.argwhere(~good)[0]
-                raise InputError(f"{field} of row {where[0]}", values[tuple(where)].item(), allowed)
+        ranges: dict[str, tuple[float, float, str]] = {
+            "features": (-MOST_FEATURE, MOST_FEATURE, FEATURE_RANGE),
+            "costs": (LEAST_COST, MOST_COST, COST_RANGE),
+            "outcomes": (0.0, 1.0, OUTCOME_RANGE),
+            "actions": (0, k, f"from 0 to {k}"),
+            "effects": (-1.0, 1.0, "from -1 to 1"),
+            "known_shares": (1e-9, 1.0, "above 0 and at most 1"),
+        }
+        for field, (least, most, allowed) in ranges.items():
+            array = getattr(self, field)
+            if array is None or not array.size or (array.min() >= least and array.max() <= most):
+                continue
+            place = tuple(np.argwhere(~((array >= least) & (array <= most)))[0])
+            name = f"feature {self.feature_names[place[1]]}" if field == "features" else field[:-1]
+            raise InputError(f"{name} of row {place[0]}", array[place].item(), allowed)
+        if self.known_shares is not None and abs(self.known_shares.sum() - 1.0) > 1e-6:
+            raise InputError("the sum of known_shares", float(self.known_shares.sum()), "1")
 
     def take(self, rows: Ints) -> Log:
         """The log of these rows; the shares stay those of the whole trial."""
@@ -122,6 +137,7 @@ class Log:
 
 MOST_FEATURE = 1e100  # its square must not overflow
 FEATURE_RANGE = "a finite number within 1e100"
+LEAST_COST = 5e-324  # anything above 0
 MOST_COST = 1e6  # up to here a float of currency units tells every micro apart
 COST_RANGE = "above 0 and at most 1,000,000"
 OUTCOME_RANGE = "from 0 to 1"

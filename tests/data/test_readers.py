@@ -397,7 +397,7 @@ def log(request: pytest.FixtureRequest) -> Log:
         outcomes=generator.random(90),
         costs=lognormal(90, treatments),
         treatment_names=("mail", "call")[:treatments],
-        effects=generator.normal(size=(90, treatments)),
+        effects=generator.uniform(-1, 1, (90, treatments)),
     )
 
 

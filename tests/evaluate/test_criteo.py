@@ -13,7 +13,7 @@ from bccb.evaluate.compare import Summary, compare, from_log, from_simulator, su
 from bccb.policies import POLICIES
 
 FOLDER = os.environ.get("BCCB_DATA")
-NAMES = [name for name, spec in POLICIES.items() if spec.needs != "effects"]
+NAMES = [name for name, spec in POLICIES.items() if not spec.needs_effects]
 SEEDS = range(42, 62)
 
 pytestmark = [

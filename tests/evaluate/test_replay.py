@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bccb
-from bccb import InputError, Log, drivers
+from bccb import InputError, Log, StateError, drivers
 from bccb.data import simulate
 from bccb.evaluate.replay import POINTS, Replay, replay, stream
 from bccb.policies import POLICIES
@@ -59,7 +59,7 @@ def fresh(name: str, log: Log, horizon: int, budget: float) -> bccb.Policy:
         treatments=log.treatments,
         seed=11,
     )
-    if POLICIES[name].needs == "history":
+    if policy.needs_history:
         policy.learn(simulate(4_000, seed=9, outcome="visit", treatments=log.treatments))
     return policy
 
@@ -68,7 +68,7 @@ def fresh(name: str, log: Log, horizon: int, budget: float) -> bccb.Policy:
 @pytest.mark.parametrize("treatments", [1, 2])
 def test_replay_equals_a_naive_loop(name: str, treatments: int) -> None:
     log = LOG[treatments]
-    if POLICIES[name].needs == "effects":
+    if POLICIES[name].needs_effects:
         assert log.effects is not None
         log = replace(log, features=log.effects, feature_names=())
     order, _ = stream(log, seed=4, users=700)
@@ -95,7 +95,7 @@ def test_the_run_ends_when_what_is_left_buys_nothing_more() -> None:
 
 def test_a_skipped_user_is_not_learned_but_counted_by_the_clock() -> None:
     log = LOG[1]
-    others = replace(log, actions=np.zeros(log.users, np.int64), known_shares=log.shares)
+    others = replace(log, actions=np.zeros(log.users, np.int64))
     policy = fresh("treat-all", others, log.users, 1e6)
     found = replay(policy, others)
     assert (found.matched, found.treated, found.spend) == (0, 0, 0.0)
@@ -111,6 +111,21 @@ def test_the_trajectory_ends_where_the_run_does_and_never_falls() -> None:
     assert last[0] == found.encountered
     assert last[1] == pytest.approx(found.spend)
     assert last[3] == found.conversions
+
+
+def test_the_trajectory_has_the_end_of_a_run_that_ends_early() -> None:
+    log = LOG[1]
+    found = replay(fresh("treat-all", log, log.users, 30.0), log)
+    assert found.encountered < log.users
+    assert found.trajectory[-1, 0] == found.encountered
+    assert found.trajectory[-1, 1] == pytest.approx(found.spend)
+    assert (np.diff(found.trajectory[:, 0]) > 0).all()
+
+
+def test_a_policy_without_its_history_is_refused() -> None:
+    policy = bccb.make("offline-uplift", budget=1, horizon=10, features=12)
+    with pytest.raises(StateError, match="learned nothing"):
+        replay(policy, LOG[1])
 
 
 def test_a_stream_and_its_rest_are_every_row_once() -> None:
@@ -135,7 +150,7 @@ def test_logs_that_do_not_fit_the_policy_are_refused() -> None:
     with pytest.raises(InputError, match="the number of treatments in the log is 2, but must be 1"):
         replay(policy, LOG[2])
     all_treated = replace(LOG[1], actions=np.ones(2_000, np.int64), known_shares=None)
-    with pytest.raises(InputError, match="the smallest share of an arm is 0.0"):
+    with pytest.raises(InputError, match="the share of arm 0 in the log is 0, but must be above 0"):
         replay(policy, all_treated)
 
 

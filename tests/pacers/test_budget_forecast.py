@@ -144,7 +144,7 @@ def test_users_who_left_the_window_no_longer_count() -> None:
     for cost in (1.0, 100.0):
         for _ in range(WINDOW):
             note_arrival(pacer, np.empty(0), np.array([cost]))
-    forecast(pacer, Constant(1.0), NOTHING, no_scaler(0), 0, 1, 1.0)
+    forecast(pacer, Constant(1.0), NOTHING, no_scaler(0), 1, 1.0)
     assert price(pacer, 0.5, 0.5) == pytest.approx(1.0 / 100.0)
 
 
@@ -155,7 +155,7 @@ def test_price_is_looked_up_at_powers_of_two_and_then_every_so_often(every: int)
     for t in range(1, 600):
         note_arrival(pacer, np.empty(0), np.array([1.0]))
         pacer.price[0] = -1.0
-        forecast(pacer, Constant(1.0), NOTHING, no_scaler(0), 0, t, 2.0)
+        forecast(pacer, Constant(1.0), NOTHING, no_scaler(0), t, 2.0)
         if pacer.price[0] != -1.0:
             due.append(t)
     powers = {2**i for i in range(10) if 2**i <= every}
@@ -173,14 +173,14 @@ def test_scores_are_todays() -> None:
     scaler.seen[0], scaler.square[0] = 4.0, 4.0  # mean 0, deviation 1
     for x, cost in ((-1.0, 1.0), (1.0, 2.0), (1.0, 4.0)):
         note_arrival(pacer, np.array([x]), np.array([cost]))
-    forecast(pacer, model, NOTHING, scaler, 0, 1, 1.0)
+    forecast(pacer, model, NOTHING, scaler, 1, 1.0)
     assert price(pacer, 1.0, 1.0) == 0.0  # no effect is known, nobody would be treated
     for effect in (0.5, 0.8):
         model.theta[1] = [effect, effect]  # tau = effect (x + 1): 0, then 2 effect, twice
-        forecast(pacer, model, NOTHING, scaler, 0, 1, 1.0)
+        forecast(pacer, model, NOTHING, scaler, 1, 1.0)
         assert price(pacer, 1.0, 1.0) == pytest.approx(2.0 * effect / 4.0)
     scaler.square[0] = 16.0  # today's scale counts too: x = 1 is now half a deviation
-    forecast(pacer, model, NOTHING, scaler, 0, 1, 1.0)
+    forecast(pacer, model, NOTHING, scaler, 1, 1.0)
     assert price(pacer, 1.0, 1.0) == pytest.approx(1.5 * 0.8 / 4.0)
 
 
@@ -192,10 +192,10 @@ def test_rehearsal_draws_are_not_those_of_decisions() -> None:
     explorer = kernels["view_explorer"](np.array([1.0, 1.0, 1.0, 1.0, 1.0]), 0, 1)
     rehearsed, decided, drawn = set(), set(), np.empty(1)
     for number in range(1, 6):
-        kernels["forecast"](pacer, NOTHING, explorer, no_scaler(0), 5, number, 0.0)
+        kernels["forecast"](pacer, NOTHING, explorer, no_scaler(0), number, 0.0)
         rehearsed.add(float(pacer.score[0, 0]))
     for number in range(6 * WINDOW):
-        kernels["explore"](explorer, 5, number, np.zeros(1), True, drawn)
+        kernels["explore"](explorer, 0, number, np.zeros(1), True, drawn)
         decided.add(float(drawn[0]))
     assert len(rehearsed) == 5
     assert not rehearsed & decided

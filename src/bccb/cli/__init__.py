@@ -38,3 +38,6 @@ def main() -> None:
     except BccbError as error:
         notes.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(2)
+    except MemoryError:
+        notes.print("error: not enough memory for this many users", style="red")
+        sys.exit(1)

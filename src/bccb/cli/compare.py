@@ -42,6 +42,7 @@ from bccb.policy import MOST_MONEY
 
 USERS = 100_000
 HISTORY = 50_000
+MOST_SEEDS = 10_000
 
 
 def command(
@@ -94,7 +95,7 @@ def command(
     seed_list, budgets = _seeds(seeds), budget or [5_000.0]
     _check(policy or [], budgets, jobs, json_file)
     trials, title, known = _trials(data, columns, users, history)
-    names = policy or [name for name, spec in POLICIES.items() if known or spec.needs != "effects"]
+    names = policy or [name for name, spec in POLICIES.items() if known or not spec.needs_effects]
     found = compare(trials, names, budgets, seed_list, jobs or os.cpu_count() or 1)
     rows = _with_progress(found, len(names) * len(budgets) * len(seed_list))
     rows.sort(key=lambda row: (budgets.index(row.budget), names.index(row.policy), row.seed))
@@ -161,13 +162,14 @@ def _seeds(text: str) -> list[int]:
     try:
         if ":" in text:
             first, last = (int(part) for part in text.split(":"))
-            seeds = list(range(first, last))
+            seeds = list(range(first, min(last, first + MOST_SEEDS + 1)))
         else:
             seeds = [int(part) for part in text.split(",")]
     except ValueError:
         raise InputError("--seeds", text, allowed) from None
-    if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
-        raise InputError("--seeds", text, f"{allowed}; at least one, none below 0, none twice")
+    if not 1 <= len(seeds) <= MOST_SEEDS or min(seeds) < 0 or len(set(seeds)) < len(seeds):
+        allowed += f"; from 1 to {MOST_SEEDS:,} of them, none below 0, none twice"
+        raise InputError("--seeds", text, allowed)
     return seeds
 
 

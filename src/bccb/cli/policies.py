@@ -35,9 +35,15 @@ def _table() -> Table:
             spec.name,
             *(part.about for part in spec.composition.components),
             "yes" if spec.composition.cost_aware else "no",
-            "" if spec.needs == "nothing" else spec.needs,
+            _needs(spec),
         )
     return table
+
+
+def _needs(spec: Spec) -> str:
+    if spec.needs_effects:
+        return "effects"
+    return "history" if spec.composition.components[0].fit is not None else ""
 
 
 def _details(spec: Spec) -> str:

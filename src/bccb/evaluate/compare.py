@@ -125,8 +125,8 @@ def run(trial: Trial, name: str, budget: float, seed: int) -> Row:
     """Replay one policy; one that cannot be fitted on its history treats nobody and says why."""
     spec = spec_of(name)
     log, note = trial.log, ""
-    parameters: dict[str, float] = {}
-    if spec.needs == "effects":
+    parameters: dict[str, Any] = {}
+    if spec.needs_effects:
         if log.effects is None:
             raise InputError("policy", name, "used on simulated users, whose effects are known")
         # a proposal is paid for only where the trial gave that treatment too
@@ -134,21 +134,23 @@ def run(trial: Trial, name: str, budget: float, seed: int) -> Row:
         effects, costs = log.effects[trial.order], log.costs[trial.order]
         parameters["threshold"] = exhausting_price(effects, costs, left)
         log = replace(log, features=log.effects, feature_names=())
-    policy = make(
-        name,
-        budget=budget,
-        horizon=len(trial.order),
-        features=log.features.shape[1],
-        treatments=log.treatments,
-        seed=seed,
-        **parameters,
-    )
-    if spec.needs == "history":
+    dimensions: dict[str, Any] = {
+        "budget": budget,
+        "horizon": len(trial.order),
+        "features": log.features.shape[1],
+        "treatments": log.treatments,
+        "seed": seed,
+    }
+    policy = make(name, **dimensions, **parameters)
+    if policy.needs_history:
         note = _learn(policy, log, trial.history)
+    if note:  # nobody is worth treating where the effect is below zero
+        policy = make("treat-all", **dimensions, effect=-1.0)
     return Row(name, budget, seed, replay(policy, log, trial.order), note)
 
 
 def _learn(policy: Policy, log: Log, history: Ints) -> str:
+    """Learn the history; where that cannot be done, say why."""
     if not len(history):
         return "treats nobody: no rows are left for history"
     try:

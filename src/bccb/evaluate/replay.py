@@ -39,7 +39,7 @@ from bccb.drivers import (
     view,
     view_work,
 )
-from bccb.errors import InputError
+from bccb.errors import InputError, StateError
 from bccb.kernels.borrow import borrow
 from bccb.kernels.jit import bind, jit
 from bccb.policy import Policy
@@ -149,7 +149,8 @@ def run(
                 conversions += y
                 counts[REMAINING] -= micros_of(cost[action - 1])
             learn(parts, work.z, action, y)
-        if t * points >= (point + 1) * n:
+        over = t == n or counts[REMAINING] < least
+        if over or t * points >= (point + 1) * n:
             trajectory[point, 0] = t
             trajectory[point, 1] = (start - counts[REMAINING]) / MICROS
             trajectory[point, 2] = lam
@@ -194,14 +195,12 @@ def replay(policy: Policy, log: Log, order: Ints | None = None) -> Replay:
     (True, True)
     """
     d, K = policy.features, policy.treatments
-    for what, got, want in (
-        ("features", log.features.shape[1], d),
-        ("treatments", log.treatments, K),
-    ):
-        if got != want:
-            raise InputError(f"the number of {what} in the log", got, f"{want}, as the policy has")
-    if log.shares.min() <= 0.0:
-        raise InputError("the smallest share of an arm", 0.0, "above 0")
+    policy.check(log)
+    if policy.needs_history:
+        raise StateError(f"{policy.name} has learned nothing: call learn(log) with history first")
+    for arm, share in enumerate(log.shares.tolist()):
+        if not share or (arm == 0 and not (log.actions == 0).any()):
+            raise InputError(f"the share of arm {arm} in the log", 0, "above 0")
     rows = np.arange(log.users) if order is None else order
     trajectory = np.zeros((POINTS, 4))
     space = Space(

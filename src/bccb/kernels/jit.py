@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import sys
+import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import FunctionType
@@ -25,7 +29,9 @@ R = TypeVar("R")
 # Inlining spares a reference count for every array of a state at every call. NumPy's error model
 # spares the test for zero before a division, which would keep loops from being vectorised.
 OPTIONS: dict[str, Any] = {"nogil": True, "forceinline": True, "error_model": "numpy"}
+LOCK = threading.Lock()
 PACKAGE = Path(__file__).parent.parent
+MONTH = 30 * 86_400  # seconds
 NEVER_COMPILED = {"cli", "client.py", "data", "experiments", "ledger", "report", "serve"}
 
 
@@ -39,8 +45,19 @@ def cache_folder() -> str:
             continue
         digest.update(path.as_posix().encode())
         digest.update(source.read_bytes())
-    root = os.environ.get("BCCB_CACHE") or _user_cache()
-    return str(Path(root) / f"kernels-{digest.hexdigest()[:16]}")
+    root = Path(os.environ.get("BCCB_CACHE") or _user_cache())
+    folder = root / f"kernels-{digest.hexdigest()[:16]}"
+    if not folder.exists():
+        _forget_old(root)
+    return str(folder)
+
+
+def _forget_old(root: Path) -> None:
+    """Remove what older sources left here and nobody has written to for a month."""
+    for folder in root.glob("kernels-*"):
+        with suppress(OSError):
+            if time.time() - folder.stat().st_mtime > MONTH:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _user_cache() -> str:
@@ -58,15 +75,16 @@ def jit(function: Callable[P, R]) -> Callable[P, R]:
     settings: Any = numba.config
     if settings.DISABLE_JIT:
         return function
-    shared = settings.CACHE_DIR
-    settings.CACHE_DIR = cache_folder()  # is read while decorating, and is everybody's setting
-    try:
-        compiled = numba.njit(**OPTIONS, cache=True)(function)
-        ours = compiled.stats.cache_path.startswith(cache_folder())
-    except RuntimeError:
-        ours = False
-    finally:
-        settings.CACHE_DIR = shared
+    with LOCK:
+        shared = settings.CACHE_DIR
+        settings.CACHE_DIR = cache_folder()  # is read while decorating, and is everybody's setting
+        try:
+            compiled = numba.njit(**OPTIONS, cache=True)(function)
+            ours = compiled.stats.cache_path.startswith(cache_folder())
+        except RuntimeError:
+            ours = False
+        finally:
+            settings.CACHE_DIR = shared
     if not ours:  # it cannot be written to, and elsewhere Numba could find stale code: no cache
         compiled = numba.njit(**OPTIONS)(function)
     return cast("Callable[P, R]", compiled)

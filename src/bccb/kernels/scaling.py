@@ -76,5 +76,4 @@ def keep_raw(scaler: Scaler, x: Floats, z: Floats) -> None:
 READERS: dict[str, dict[str, Callable[..., Any]]] = {  # by what an estimator reads
     "standardised": {"see": see, "prepare": standardise},
     "raw": {"see": see_nothing, "prepare": keep_raw},
-    "nothing": {"see": see_nothing, "prepare": keep_raw},
 }

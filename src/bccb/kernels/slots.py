@@ -87,7 +87,7 @@ def note_arrival(pacer: Any, x: Floats, costs: Floats) -> None:
 
 @jit
 def forecast(
-    pacer: Any, estimator: Any, explorer: Any, scaler: Any, seed: int, number: int, left: float
+    pacer: Any, estimator: Any, explorer: Any, scaler: Any, number: int, left: float
 ) -> None:
     """Look at the recent users with today's scores, ``left`` being the money per user to come."""
 

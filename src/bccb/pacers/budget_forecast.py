@@ -74,7 +74,6 @@ def forecast(
     estimator: Any,
     explorer: Any,
     scaler: Scaler,
-    seed: int,
     number: int,
     left: float,
 ) -> None:
@@ -88,8 +87,9 @@ def forecast(
     for i in range(n):
         prepare(scaler, pacer.x[i], z)
         predict(estimator, z, effect, spread)
-        # as after warm-up: a coin's forced bonus would be mistaken for an effect
-        explore(explorer, seed, REHEARSAL + number * WINDOW + i, spread, True, bonus)
+        # As after warm-up: a coin's forced bonus would be mistaken for an effect. Whatever the
+        # policy's seed: the price must be known when the probability of an action is computed.
+        explore(explorer, 0, REHEARSAL + number * WINDOW + i, spread, True, bonus)
         for k in range(K):
             pacer.score[i, k] = effect[k] + bonus[k]
     pacer.price[0] = exhausting_price(pacer.score[:n], pacer.costs[:n], left)
