@@ -34,3 +34,19 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     missing = tmp_path / "absent" / "file"
     with pytest.raises(InputError, match="a file that can be written"), written_whole(missing) as d:
         d.write_text("x")
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    link, target = tmp_path / "link", tmp_path / "target"
+    target.write_text("old")
+    link.symlink_to(target)
+    with written_whole(link) as draft:
+        draft.write_text("new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+
+
+@pytest.mark.parametrize("path", ["/dev/null", "/", "", ".", "\0"])
+def test_what_is_not_a_file_is_left_alone(path: str) -> None:
+    with pytest.raises(InputError, match="path is "), written_whole(path) as draft:
+        draft.write_text("x")

@@ -54,11 +54,11 @@ def test_make_refuses_in_one_sentence(options: dict[str, Any], message: str) -> 
         ([-math.inf, 0.0], 1.0, "feature 0 is -inf, but must be a finite number"),
         (["a", "b"], 1.0, r"x is \['a', 'b'\], but must be numbers"),
         (np.array(["a", "b"]), 1.0, "but must be numbers"),
-        ([1.0, 2.0], 0.0, "cost is 0.0, but must be above 0 and at most 1,000,000"),
-        ([1.0, 2.0], -1, "cost is -1.0, but must be above 0"),
-        ([1.0, 2.0], math.nan, "cost is nan, but must be above 0"),
-        ([1.0, 2.0], math.inf, "cost is inf, but must be above 0"),
-        ([1.0, 2.0], 2e6, "cost is 2000000.0, but must be above 0 and at most 1,000,000"),
+        ([1.0, 2.0], 0.0, "cost is 0.0, but must be at least 0.000001 and at most 1,000,000"),
+        ([1.0, 2.0], -1, "cost is -1.0, but must be at least"),
+        ([1.0, 2.0], math.nan, "cost is nan, but must be at least"),
+        ([1.0, 2.0], math.inf, "cost is inf, but must be at least"),
+        ([1.0, 2.0], 2e6, "cost is 2000000.0, but must be at least 0.000001 and at most 1,000,000"),
         ([1.0, 2.0], "dear", "cost is 'dear', but must be numbers"),
         ([1.0, 2.0], [1.0, 2.0], "the number of costs is 2, but must be 1"),
         ([1.0, 2.0], None, "cost is nan"),
@@ -208,7 +208,7 @@ def test_bccb_decides_as_the_papers_algorithm_does() -> None:
         y = ys[t - 1]
         policy.observe(decision, y)
         if action:
-            left -= math.ceil(cs[t - 1] * 1e6 - 1e-3) / 1e6
+            left -= math.ceil(cs[t - 1] * 1e6) / 1e6
         alpha[action] += y
         beta[action] += 1 - y
         step = 1 / (1e-4 * (1_000 + seen[action]))

@@ -29,8 +29,11 @@ def log_of(**fields: Any) -> Log:
             {"features": [[0, 0], [0, math.inf], [0, 0]], "feature_names": ("age", "size")},
             "feature size of row 1 is inf, but must be a finite number",
         ),
-        ({"costs": [[1], [0], [1]]}, "cost of row 1 is 0.0, but must be above 0 and at most"),
-        ({"costs": [[1], [1], [math.nan]]}, "cost of row 2 is nan, but must be above 0"),
+        (
+            {"costs": [[1], [0], [1]]},
+            "cost of row 1 is 0.0, but must be at least",
+        ),
+        ({"costs": [[1], [1], [math.nan]]}, "cost of row 2 is nan, but must be at least 0.000001"),
         ({"outcomes": [0, 2, 0]}, "outcome of row 1 is 2.0, but must be from 0 to 1"),
         ({"outcomes": [0, math.nan, 0]}, "outcome of row 1 is nan"),
         ({"actions": [0, 1, 2]}, "action of row 2 is 2, but must be from 0 to 1"),

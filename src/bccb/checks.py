@@ -13,6 +13,8 @@ from bccb.types import Floats
 
 def number(field: str, value: Any) -> float:
     """A finite number."""
+    if isinstance(value, str | bytes | bool):
+        raise InputError(field, value, "a number")
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):

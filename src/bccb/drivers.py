@@ -41,14 +41,14 @@ from bccb.kernels.slots import (
     view_pacer,
 )
 from bccb.pacers import PACERS
-from bccb.types import MOST_COST, MOST_FEATURE, Floats, Ints
+from bccb.types import LEAST_COST, MOST_COST, MOST_FEATURE, Floats, Ints
 
 FEATURES, TREATMENTS, SEED, NUMBER, HORIZON, BUDGET, REMAINING = range(7)
 HISTORY, AT_ESTIMATOR, AT_EXPLORER, AT_PACER, END = range(7, 12)
 COUNTS = 12
 
 MICROS = 1_000_000
-ROUNDING = 1e-3  # of a micro: what a float of currency units may be off
+ROUNDING = 1e-15  # what a float of currency units may be off, in parts
 NOT_FINITE, NOT_A_COST = -1, -2  # instead of an action: nothing was changed
 
 COST_AWARE = True
@@ -57,7 +57,7 @@ COST_AWARE = True
 @jit
 def micros_of(cost: float) -> int:
     """A cost in integer micros, rounded up."""
-    return max(math.ceil(cost * MICROS - ROUNDING), 1)
+    return math.ceil(cost * MICROS * (1.0 - ROUNDING))
 
 
 @jit
@@ -79,7 +79,7 @@ def refuse(x: Floats, costs: Floats) -> int:
         if not abs(x[j]) <= MOST_FEATURE:
             return NOT_FINITE
     for k in range(costs.shape[0]):
-        if not 0.0 < costs[k] <= MOST_COST:
+        if not LEAST_COST <= costs[k] <= MOST_COST:
             return NOT_A_COST
     return 0
 
@@ -180,21 +180,21 @@ def learn(parts: Parts, z: Floats, action: int, outcome: float) -> None:
 @jit
 def decide(
     counts: Ints, memory: Floats, x: Floats, costs: Floats, trace: Floats, space: Floats
-) -> tuple[int, int, float, float]:
-    """Propose an action and pay for it: number, action, price, score.
+) -> tuple[int, int, float, float, float]:
+    """Propose an action and pay for it: number, action, what was paid, price, score.
 
     A negative action says why nothing was done.
     """
     reason = refuse(x, costs)
     if reason != 0:
-        return 0, reason, 0.0, 0.0
+        return 0, reason, 0.0, 0.0, 0.0
     parts, work = view(counts, memory), view_work(counts, trace, space)
     copy(work.x, x)
     copy(work.explorer, parts.explorer_memory)
     action, lam, score = propose(counts, parts, x, costs, work)
-    if action > 0:
-        counts[REMAINING] -= micros_of(costs[action - 1])
-    return int(counts[NUMBER]), action, lam, score
+    paid = micros_of(costs[action - 1]) if action > 0 else 0
+    counts[REMAINING] -= paid
+    return int(counts[NUMBER]), action, paid / MICROS, lam, score
 
 
 @jit
@@ -206,12 +206,13 @@ def decide_many(
     traces: Floats,
     space: Floats,
     actions: Ints,
+    paid: Floats,
     prices: Floats,
     scores: Floats,
 ) -> None:
     """Decide on one user after the other; all must have passed ``refuse``."""
     for i in range(x.shape[0]):
-        _, actions[i], prices[i], scores[i] = decide(
+        _, actions[i], paid[i], prices[i], scores[i] = decide(
             counts, memory, x[i], costs[i], traces[i], space
         )
 

@@ -1,5 +1,7 @@
 """Every error that bccb raises on purpose has one root, :class:`BccbError`."""
 
+LONGEST = 200  # characters of a value in a message
+
 
 class BccbError(Exception):
     """The root of bccb's errors."""
@@ -9,7 +11,9 @@ class InputError(BccbError, ValueError):
     """A value from outside is not allowed; the message names the field, the value and the range."""
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
-        super().__init__(f"{field} is {value!r}, but must be {allowed}")
+        text = repr(value)
+        shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+        super().__init__(f"{field} is {shown}, but must be {allowed}")
         self.field = field
 
 

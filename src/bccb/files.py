@@ -17,8 +17,14 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     In the same folder, so that the rename stays within one file system and is atomic.
     """
-    target = Path(path)
-    draft = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+    try:
+        target = Path(path).resolve()  # through links, which stay what they are
+        draft = target.with_name(f".{uuid.uuid4().hex}")
+        plain = not target.exists() or target.is_file()
+    except (OSError, ValueError) as error:
+        raise InputError("path", str(path), f"a file that can be written ({error})") from None
+    if not plain:
+        raise InputError("path", str(path), "a regular file, not a folder or a device")
     try:
         yield draft
         with draft.open("rb") as file:

@@ -20,6 +20,7 @@ from bccb.files import written_whole
 from bccb.types import (
     COST_RANGE,
     FEATURE_RANGE,
+    LEAST_COST,
     MOST_COST,
     MOST_FEATURE,
     OUTCOME_RANGE,
@@ -124,13 +125,12 @@ class Policy:
         if self.needs_history:
             raise self._no_history()
         trace = np.empty(self._trace_size)
-        number, action, price, score = self._decide(
+        number, action, paid, price, score = self._decide(
             self.counts, self.memory, self._x, self._costs, trace, self._space
         )
         if action < 0:
             raise _refusal(self._x, self._costs)
         self._waiting.add(number)
-        paid = float(self._costs[action - 1]) if action else 0.0
         return Decision(number, action, paid, price, score, trace, self._origin)
 
     def decide_many(self, x: npt.ArrayLike, costs: npt.ArrayLike) -> list[Decision]:
@@ -150,12 +150,12 @@ class Policy:
             raise self._no_history()
         first = self.decisions + 1
         traces = np.empty((n, self._trace_size))
-        actions, lam, scores = np.empty(n, np.int64), np.empty(n), np.empty(n)
+        actions, (paid, lam, scores) = np.empty(n, np.int64), np.empty((3, n))
         self.kernels["decide_many"](
-            self.counts, self.memory, xs, cost_rows, traces, self._space, actions, lam, scores
+            *(self.counts, self.memory, xs, cost_rows, traces, self._space),
+            *(actions, paid, lam, scores),
         )
         self._waiting.update(range(first, first + n))
-        paid = np.where(actions > 0, cost_rows[np.arange(n), np.maximum(actions - 1, 0)], 0.0)
         rows = zip(actions.tolist(), paid.tolist(), lam.tolist(), scores.tolist(), strict=True)
         return [Decision(first + i, *row, traces[i], self._origin) for i, row in enumerate(rows)]
 
@@ -292,7 +292,7 @@ def assemble(
 
 def budget_micros(money: float) -> int:
     """A budget in integer micros, rounded down."""
-    return math.floor(money * MICROS + drivers.ROUNDING)
+    return math.floor(money * MICROS * (1.0 + drivers.ROUNDING))
 
 
 def load(path: str | os.PathLike[str]) -> Policy:
@@ -339,5 +339,5 @@ def _refusal(x: Floats, costs: Floats, where: str = "") -> InputError:
     for j, value in enumerate(x.tolist()):
         if not abs(value) <= MOST_FEATURE:
             return InputError(f"feature {j}{where}", value, FEATURE_RANGE)
-    bad = next(c for c in costs.tolist() if not 0 < c <= MOST_COST)
+    bad = next(c for c in costs.tolist() if not LEAST_COST <= c <= MOST_COST)
     return InputError(f"cost{where}", bad, COST_RANGE)

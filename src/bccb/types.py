@@ -137,7 +137,7 @@ class Log:
 
 MOST_FEATURE = 1e100  # its square must not overflow
 FEATURE_RANGE = "a finite number within 1e100"
-LEAST_COST = 5e-324  # anything above 0
+LEAST_COST = 1e-6  # one micro
 MOST_COST = 1e6  # up to here a float of currency units tells every micro apart
-COST_RANGE = "above 0 and at most 1,000,000"
+COST_RANGE = "at least 0.000001 and at most 1,000,000"
 OUTCOME_RANGE = "from 0 to 1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -195,7 +196,7 @@ def test_simulate_writes_a_log_that_reads_back(run: Run, tmp_path: Path) -> None
         (["compare", "--data", "TRIAL", "--users", "900", "--history", "200"], "from 0 to 100"),
         (["compare", "--data", "TRIAL.txt"], "a file that exists"),
         (["simulate", "out.csv"], "path is 'out.csv', but must be a .parquet file"),
-        (["simulate", "out.parquet", "--users", "0"], "users is 0, but must be 1 or above"),
+        (["simulate", "out.parquet", "--users", "0"], "users is 0, but must be from 1 to"),
         (["simulate", "out.parquet", "--outcome", "sale"], "outcome is 'sale', but must be"),
         (["data", "describe", "absent.parquet"], "a file that exists"),
     ],
@@ -237,3 +238,52 @@ def test_every_command_has_help_with_an_example(run: Run) -> None:
         assert ran.status == 0
         assert "Example" in ran.out
         assert f"bccb {' '.join(command)}" in ran.out
+
+
+def test_names_with_brackets_are_shown_as_they_are(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "[bold].csv"
+    rows = [f"{i * 7 % 10},{i * 3 % 8},{i % 2},{i % 3 == 0:d}" for i in range(100)]
+    path.write_text("\n".join(["[log] income,[/x],arm,sale", *rows]))
+    columns = ["--treatment", "arm", "--control", "0", "--outcome", "sale"]
+    ran = run("data", "describe", str(path), *columns)
+    assert ran.status == 0
+    assert "[log] income" in ran.out
+    assert "[/x]" in ran.out
+    ran = run("compare", "--data", str(path), *columns, "--budget", "5", "--seeds", "1")
+    assert "[bold].csv: 100 users" in ran.out
+
+
+def test_a_terminal_without_unicode_gets_the_table_all_the_same() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bccb.cli", "compare", "--policy", "treat-all", *SMALL],
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "treat-all" in done.stdout
+
+
+def test_output_that_cannot_be_written_is_one_sentence() -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "bccb.cli", "policies"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_a_log_without_features_is_compared_all_the_same(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "bare.csv"
+    path.write_text("\n".join(["arm,sale", *(f"{i % 2},{i % 3 == 0:d}" for i in range(200))]))
+    columns = ["--treatment", "arm", "--control", "0", "--outcome", "sale"]
+    ran = run("compare", "--data", str(path), *columns, "--budget", "5", "--seeds", "1",
+              "--users", "100")  # fmt: skip
+    assert ran.status == 0
+    assert "treats nobody: history has no features" in ran.out

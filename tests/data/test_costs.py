@@ -49,7 +49,7 @@ def test_constant_costs_have_the_given_value() -> None:
 
 @pytest.mark.parametrize("cost", [0.0, -1.0, 1e6 + 1, float("nan"), float("inf")])
 def test_a_constant_cost_out_of_range_is_refused(cost: float) -> None:
-    with pytest.raises(InputError, match=r"^cost is .*, but must be above 0"):
+    with pytest.raises(InputError, match=r"^cost is .*, but must be at least"):
         constant(3, 1, cost)
 
 

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from bccb.data import lognormal, preset, read_log, write_log
+from bccb.data import lognormal, preset, read_log, simulate, write_log
 from bccb.data.readers import read_complete_rows
 from bccb.data.schema import Columns
 from bccb.errors import InputError, MissingExtraError
@@ -229,8 +229,8 @@ def test_an_arm_without_complete_rows_is_refused(saved: Callable[..., Path]) -> 
     [
         ({"sale": [0, 1, 2, 0, 0, 0]}, {}, "outcome column 'sale' is 2.0, but must be from 0 to 1"),
         ({"sale": [0, 1, -1, 0, 0, 0]}, {}, "outcome column 'sale' is -1.0, but must be from 0 to"),
-        ({"price": [1, 1, 0, 1, 1, 1]}, {}, "cost column 'price' is 0.0, but must be above 0"),
-        ({"price": [1, 1, 2e6, 1, 1, 1]}, {}, "cost column 'price' is 2000000.0, but must be abov"),
+        ({"price": [1, 1, 0, 1, 1, 1]}, {}, "cost column 'price' is 0.0, but must be at least"),
+        ({"price": [1, 1, 2e6, 1, 1, 1]}, {}, "cost column 'price' is 2000000.0, but must be at l"),
         (
             {"sale": list("abcdef")},
             {},
@@ -513,3 +513,17 @@ def test_starbucks_is_read_with_its_known_rates() -> None:
     assert log.feature_names == tuple(f"V{j}" for j in range(1, 8))
     rates = [log.outcomes[log.actions == arm].mean() for arm in (0, 1)]
     assert rates == pytest.approx([0.0073, 0.0168], abs=5e-5)
+
+
+def test_a_name_that_stands_twice_in_the_header_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "twice.csv"
+    path.write_text("x,arm,sale,sale\n1,0,1,1\n2,1,0,0\n")
+    with pytest.raises(InputError, match="the header is 'sale', but must be a name that no other"):
+        read_log(path, Columns("arm", "0", "sale"))
+
+
+def test_costs_and_true_effects_of_a_written_file_are_never_features(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    write_log(simulate(100, seed=1), path)
+    log = read_log(path, Columns("treatment", "control", "outcome"))
+    assert log.feature_names == tuple(f"f{j}" for j in range(12))

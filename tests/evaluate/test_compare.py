@@ -13,6 +13,7 @@ from bccb import InputError
 from bccb.data import simulate
 from bccb.evaluate.compare import (
     Row,
+    Trial,
     compare,
     from_log,
     from_simulator,
@@ -79,7 +80,7 @@ def test_summaries_are_means_and_deviations_over_seeds() -> None:
     assert line.conversions == pytest.approx(statistics.mean(values))
     assert line.conversions_deviation == pytest.approx(np.std(values, ddof=1))
     assert line.seeds == 3
-    assert summarise(rows[:1])[0].conversions_deviation == 0.0
+    assert summarise(rows[:1])[0].conversions_deviation is None
 
 
 def test_json_has_the_documented_fields() -> None:
@@ -103,3 +104,24 @@ def test_no_policy_beats_the_oracle_by_more_than_chance() -> None:
 def test_the_oracle_spends_nearly_everything_and_not_more() -> None:
     row = run(from_simulator(5_000, 0)(1), "oracle", 200.0, 1)
     assert 190 < row.result.spend <= 200
+
+
+def test_the_history_does_not_change_the_simulated_stream() -> None:
+    short, long = (from_simulator(300, history)(7) for history in (0, 200))
+    assert short.log.features.tolist() == long.log.features.tolist()
+    assert long.past.features.shape == (200, 12)
+    assert long.past.features[0].tolist() not in long.log.features.tolist()
+
+
+def test_a_caller_who_stops_asking_ends_the_work() -> None:
+    begun: list[int] = []
+    trials = from_simulator(300, 0)
+
+    def noting(seed: int) -> Trial:
+        begun.append(seed)
+        return trials(seed)
+
+    rows = compare(noting, ["thompson"], [5.0], range(500), jobs=2)
+    next(rows)
+    rows.close()  # type: ignore[attr-defined]
+    assert len(begun) < 400

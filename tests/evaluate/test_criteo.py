@@ -76,6 +76,7 @@ def test_the_order_of_policies_is_that_of_the_real_sample(
     for one in NAMES:
         for other in NAMES:
             lead = real[one].conversions - real[other].conversions
-            spread = np.hypot(real[one].conversions_deviation, real[other].conversions_deviation)
+            deviations = real[one].conversions_deviation, real[other].conversions_deviation
+            spread = np.hypot(deviations[0] or 0.0, deviations[1] or 0.0)
             if lead > 2 * spread / np.sqrt(len(SEEDS)):
                 assert simulated[one].conversions > simulated[other].conversions, (one, other)

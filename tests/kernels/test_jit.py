@@ -253,3 +253,27 @@ def test_wrapping_hushes_overflow_in_plain_python_and_costs_nothing_compiled() -
     wrapped = wrapping(twice)
     assert (wrapped is twice) == (not SETTINGS.DISABLE_JIT)
     assert wrapped(2.0) == 4.0
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("harm", ["empty", "cut", "zeroed"])
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+def test_damaged_cache_is_compiled_anew(harm: str, suffix: str, tmp_path: Path) -> None:
+    code = (
+        "import bccb; policy = bccb.make('treat-all', budget=1, horizon=9, features=1)\n"
+        "print(policy.decide([1.0], 0.5))"
+    )
+
+    def run() -> str:
+        environment = {**os.environ, "BCCB_CACHE": str(tmp_path)}
+        command = [sys.executable, "-c", code]
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=True
+        ).stdout
+
+    whole = run()
+    for file in tmp_path.rglob(f"*{suffix}"):
+        kept = file.read_bytes()
+        half = len(kept) // 2
+        file.write_bytes({"empty": b"", "cut": kept[:half], "zeroed": bytes(len(kept))}[harm])
+    assert run() == whole

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from io import TextIOWrapper
 
 from bccb.errors import BccbError, MissingExtraError
 
@@ -33,11 +34,17 @@ app.add_typer(data, name="data")
 
 def main() -> None:
     """Run the command line; an error of ours is one line and exit status 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # where a terminal cannot show ±
     try:
         app()
     except BccbError as error:
-        notes.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+        notes.print(f"error: {error}", style="red", highlight=False, soft_wrap=True)
         sys.exit(2)
+    except OSError as error:  # of the output itself; errors of files are ours
+        notes.print(f"error: cannot write the output ({error})", style="red")
+        sys.exit(1)
     except MemoryError:
         notes.print("error: not enough memory for this many users", style="red")
         sys.exit(1)

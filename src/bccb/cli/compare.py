@@ -207,8 +207,8 @@ def _table(summary: list[Summary], title: str) -> Table:
         table.add_row(
             *first,
             line.policy,
-            f"{line.conversions:.1f} ± {line.conversions_deviation:4.1f}",
-            f"{line.incremental:.1f} ± {line.incremental_deviation:4.1f}",
+            _spread(line.conversions, line.conversions_deviation),
+            _spread(line.incremental, line.incremental_deviation),
             f"{line.spend:,.0f}",
             f"{line.matched:,.0f}",
             f"{line.proposed:.3f}",
@@ -216,3 +216,7 @@ def _table(summary: list[Summary], title: str) -> Table:
             end_section=after is not None and after.budget != line.budget,
         )
     return table
+
+
+def _spread(mean: float, deviation: float | None) -> str:
+    return f"{mean:.1f}" if deviation is None else f"{mean:.1f} ± {deviation:4.1f}"

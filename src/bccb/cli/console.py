@@ -4,4 +4,5 @@ from __future__ import annotations
 
 from rich.console import Console
 
-out, notes = Console(), Console(stderr=True)
+# No markup: names of features and files may hold brackets.
+out, notes = Console(markup=False), Console(stderr=True, markup=False)

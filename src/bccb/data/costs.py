@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bccb.errors import InputError
-from bccb.types import COST_RANGE, MOST_COST, Floats
+from bccb.types import COST_RANGE, LEAST_COST, MOST_COST, Floats
 
 LOG_MEAN, LOG_DEVIATION = -0.5, 0.7
 LEAST, MOST = 0.05, 5.00
@@ -35,7 +35,7 @@ def constant(users: int, treatments: int, cost: float) -> Floats:
     [[0.5], [0.5]]
     """
     _check_counts(users, treatments)
-    if not 0 < cost <= MOST_COST:
+    if not LEAST_COST <= cost <= MOST_COST:
         raise InputError("cost", cost, COST_RANGE)
     return np.full((users, treatments), cost, dtype=np.float64)
 

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -19,7 +19,7 @@ from bccb.data import costs
 from bccb.data.schema import Columns, as_text, columns_of, one_of, quoted
 from bccb.errors import InputError, MissingExtraError
 from bccb.files import written_whole
-from bccb.types import COST_RANGE, MOST_COST, OUTCOME_RANGE, Floats, Ints, Log
+from bccb.types import COST_RANGE, LEAST_COST, MOST_COST, OUTCOME_RANGE, Floats, Ints, Log
 
 if TYPE_CHECKING:
     import polars as pl
@@ -76,7 +76,10 @@ def write_log(log: Log, path: FilePath) -> None:
         parts |= zip(columns.effects, log.effects.T, strict=True)
     told = {METADATA_KEY: json.dumps(asdict(columns))}
     with written_whole(target) as draft:
-        polars.DataFrame(parts).write_parquet(draft, metadata=told)
+        try:
+            polars.DataFrame(parts).write_parquet(draft, metadata=told)
+        except polars.exceptions.PolarsError as error:  # a full disk, say
+            raise OSError(str(error)) from None
 
 
 @dataclass(slots=True)
@@ -140,7 +143,7 @@ class _Table:
         names = (cost,) * treatments if isinstance(cost, str) else cost
         prices = [_numbers(self.frame, "cost", name) for name in names]
         for name, price in zip(names, prices, strict=True):
-            good = (price > 0) & (price <= MOST_COST)
+            good = (price >= LEAST_COST) & (price <= MOST_COST)
             _check_range(f"cost column {name!r}", price, good, COST_RANGE)
         return np.column_stack(prices)
 
@@ -148,8 +151,13 @@ class _Table:
 def _read_table(path: Path, columns: Columns | None) -> _Table:
     with _readable(path):
         lazy = _scan(path)
-        columns = _stored_columns(path) if columns is None else columns
-        features = columns.features_among(lazy.collect_schema().names())
+        stored = _stored_columns(path)
+        if columns is None and stored is None:
+            raise InputError("columns", None, f"given for {str(path)!r}, which bccb did not write")
+        columns = _merged(columns, stored)
+        present = lazy.collect_schema().names()
+        _check_header(present)
+        features = columns.features_among(present)
         named = (columns.treatment, columns.outcome, *columns.cost_columns, *columns.effects)
         frame = lazy.select(*dict.fromkeys((*named, *features))).collect(engine="streaming")
     if not frame.height:
@@ -247,12 +255,31 @@ def _scan(path: Path) -> pl.LazyFrame:
     return table
 
 
-def _stored_columns(path: Path) -> Columns:
-    """The columns that `write_log` put into a file."""
+def _merged(given: Columns | None, stored: Columns | None) -> Columns:
+    """The columns given, which must not take costs and true effects that are stored as features."""
+    if given is None or stored is None:
+        columns = given or stored
+        assert columns is not None
+        return columns
+    known = (*stored.cost_columns, *stored.effects)
+    hidden = (name for name in known if name not in (*given.features, *given.excluded))
+    return replace(given, excluded=(*given.excluded, *hidden))
+
+
+def _check_header(present: list[str]) -> None:
+    """Refuse a CSV header that has a name twice, of which polars renames the second."""
+    for name in present:
+        original, mark, number = name.rpartition("_duplicated_")
+        if mark and number.isdigit() and original in present:
+            raise InputError("the header", original, "a name that no other column has")
+
+
+def _stored_columns(path: Path) -> Columns | None:
+    """The columns that `write_log` put into a file, if it wrote the file."""
     is_parquet = _suffix(path) == ".parquet"
     stored = _polars().read_parquet_metadata(path).get(METADATA_KEY) if is_parquet else None
     if stored is None:
-        raise InputError("columns", None, f"given for {str(path)!r}, which bccb did not write")
+        return None
     try:
         fields: dict[str, Any] = json.loads(stored)
         for name, value in fields.items():

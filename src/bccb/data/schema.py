@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from types import MappingProxyType
 
 from bccb.errors import InputError
-from bccb.types import COST_RANGE, MOST_COST, Log
+from bccb.types import COST_RANGE, LEAST_COST, MOST_COST, Log
 
 MOST_LISTED = 20  # names in one error message
 
@@ -54,7 +54,7 @@ class Columns:
             raise InputError("outcome", self.outcome, "another column than the treatment")
         if self.control in self.treatments:
             raise InputError("control", self.control, "none of " + quoted(self.treatments))
-        if isinstance(self.cost, (int, float)) and not 0 < self.cost <= MOST_COST:
+        if isinstance(self.cost, (int, float)) and not LEAST_COST <= self.cost <= MOST_COST:
             raise InputError("cost", self.cost, COST_RANGE)
         if self.shares and not (min(self.shares) > 0 and abs(sum(self.shares) - 1) < 1e-6):
             raise InputError("shares", self.shares, "all above 0, with the sum 1")

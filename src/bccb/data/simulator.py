@@ -34,6 +34,7 @@ from bccb.types import Floats, Ints, Log
 Outcome: TypeAlias = Literal["conversion", "visit"]
 
 BLOCK = 50_000  # users drawn at a time: work arrays stay small whatever the number of users
+MOST_USERS = 1_000_000_000
 STREAM = 1  # keeps these draws apart from those of the costs, which use the seed alone
 WEAKER, CHEAPER = 0.7, 0.5  # each further treatment against the one before: effect, cost
 
@@ -73,13 +74,13 @@ def simulate(
 
 
 def _check(users: int, seed: int, outcome: str, treatments: int) -> None:
-    for field, value, least in (
-        ("users", users, 1),
-        ("seed", seed, 0),
-        ("treatments", treatments, 1),
+    for field, value, least, most in (
+        ("users", users, 1, MOST_USERS),
+        ("seed", seed, 0, 2**63 - 1),
+        ("treatments", treatments, 1, 100),
     ):
-        if value < least:
-            raise InputError(field, value, f"{least} or above")
+        if not least <= value <= most:
+            raise InputError(field, value, f"from {least} to {most}")
     if outcome not in get_args(Outcome):
         raise InputError("outcome", outcome, "'conversion' or 'visit'")
 

@@ -55,6 +55,8 @@ def fit(memory: Floats, log: Log) -> None:
 
 def logistic_regression(features: Floats, outcomes: Floats, arm: int) -> Floats:
     """The weights of one arm, the intercept last."""
+    if not features.shape[1]:
+        raise FitError("history has no features: nothing to fit")
     name = "the control" if arm == 0 else f"treatment {arm}"
     if len(np.unique(outcomes)) < 2:
         only = f"only outcome {outcomes[0]:g}" if len(outcomes) else "no rows"

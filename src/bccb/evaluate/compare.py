@@ -6,7 +6,9 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from queue import SimpleQueue
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -19,14 +21,17 @@ from bccb.policies import make, spec_of
 from bccb.policy import Policy
 from bccb.types import Ints, Log
 
+PAST = 1 << 32  # seeds of history begin here, far from those of streams
+
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What one seed is run on: the log, the rows that are streamed, the rows that are history."""
+    """What one seed is run on: the rows of a log that are streamed, and rows that are history."""
 
     log: Log
     order: Ints
-    history: Ints
+    past: Log
+    history: Ints  # rows of the past
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +60,9 @@ class Summary:
     budget: float
     seeds: int
     conversions: float
-    conversions_deviation: float
+    conversions_deviation: float | None  # None with a single seed
     incremental: float
-    incremental_deviation: float
+    incremental_deviation: float | None
     spend: float
     matched: float
     proposed: float
@@ -70,17 +75,18 @@ def from_log(log: Log, users: int, history: int) -> Callable[[int], Trial]:
 
     def trial(seed: int) -> Trial:
         order, rest = stream(log, seed, users)
-        return Trial(log, order, rest[:history])
+        return Trial(log, order, log, rest[:history])
 
     return trial
 
 
 def from_simulator(users: int, history: int) -> Callable[[int], Trial]:
-    """Trials with new users for each seed."""
+    """Trials with new users for each seed; the stream is the same whatever the history."""
 
     def trial(seed: int) -> Trial:
-        rows = np.arange(users + history)
-        return Trial(simulate(users + history, seed=seed), rows[:users], rows[users:])
+        log = simulate(users, seed=seed)
+        past = simulate(history, seed=PAST + seed) if history else log
+        return Trial(log, np.arange(users), past, np.arange(history))
 
     return trial
 
@@ -100,12 +106,14 @@ def compare(
     if jobs < 1:
         raise InputError("jobs", jobs, "1 or above")
     done: SimpleQueue[Row] = SimpleQueue()
+    stopped = Event()
 
     def work(seed: int) -> None:
         trial = trials(seed)
-        for policy in policies:
-            for budget in budgets:
-                done.put(run(trial, policy, budget, seed))
+        for policy, budget in product(policies, budgets):
+            if stopped.is_set():
+                return
+            done.put(run(trial, policy, budget, seed))
 
     with ThreadPoolExecutor(jobs) as pool:
         waiting: set[Future[None]] = {pool.submit(work, seed) for seed in seeds}
@@ -116,7 +124,8 @@ def compare(
                     yield done.get()
                 for future in finished:
                     future.result()
-        finally:
+        finally:  # also where the caller stops asking, or a run failed
+            stopped.set()
             for future in waiting:
                 future.cancel()
 
@@ -143,18 +152,18 @@ def run(trial: Trial, name: str, budget: float, seed: int) -> Row:
     }
     policy = make(name, **dimensions, **parameters)
     if policy.needs_history:
-        note = _learn(policy, log, trial.history)
+        note = _learn(policy, trial)
     if note:  # nobody is worth treating where the effect is below zero
         policy = make("treat-all", **dimensions, effect=-1.0)
     return Row(name, budget, seed, replay(policy, log, trial.order), note)
 
 
-def _learn(policy: Policy, log: Log, history: Ints) -> str:
+def _learn(policy: Policy, trial: Trial) -> str:
     """Learn the history; where that cannot be done, say why."""
-    if not len(history):
+    if not len(trial.history):
         return "treats nobody: no rows are left for history"
     try:
-        policy.learn(log.take(history))
+        policy.learn(trial.past.take(trial.history))
     except FitError as error:
         return f"treats nobody: {error}"
     return ""
@@ -172,9 +181,9 @@ def _summary(group: list[Row]) -> Summary:
     def mean(field: str) -> float:
         return statistics.fmean(getattr(row.result, field) for row in group)
 
-    def deviation(field: str) -> float:
+    def deviation(field: str) -> float | None:
         values = [getattr(row.result, field) for row in group]
-        return statistics.stdev(values) if len(values) > 1 else 0.0
+        return statistics.stdev(values) if len(values) > 1 else None
 
     notes = [row.note for row in group if row.note]
     return Summary(

@@ -201,7 +201,11 @@ def replay(policy: Policy, log: Log, order: Ints | None = None) -> Replay:
     for arm, share in enumerate(log.shares.tolist()):
         if not share or (arm == 0 and not (log.actions == 0).any()):
             raise InputError(f"the share of arm {arm} in the log", 0, "above 0")
-    rows = np.arange(log.users) if order is None else order
+    rows = np.arange(log.users) if order is None else np.ascontiguousarray(order)
+    if rows.dtype != np.int64 or rows.ndim != 1 or not rows.size:
+        raise InputError("order", order, "a list of row numbers")
+    if rows.min() < 0 or rows.max() >= log.users:
+        raise InputError("order", order, f"row numbers from 0 to {log.users - 1}")
     trajectory = np.zeros((POINTS, 4))
     space = Space(
         np.empty(trace_size(policy.counts)),

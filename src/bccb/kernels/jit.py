@@ -11,6 +11,7 @@ import hashlib
 import os
 import shutil
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -61,12 +62,16 @@ def _forget_old(root: Path) -> None:
 
 
 def _user_cache() -> str:
+    try:
+        home = Path.home()
+    except RuntimeError:  # a user without a home
+        home = Path(tempfile.gettempdir())
     if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or str(Path.home() / "AppData" / "Local")
+        base = os.environ.get("LOCALAPPDATA") or str(home / "AppData" / "Local")
     elif sys.platform == "darwin":
-        base = str(Path.home() / "Library" / "Caches")
+        base = str(home / "Library" / "Caches")
     else:
-        base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+        base = os.environ.get("XDG_CACHE_HOME") or str(home / ".cache")
     return str(Path(base) / "bccb")
 
 
@@ -85,9 +90,30 @@ def jit(function: Callable[P, R]) -> Callable[P, R]:
             ours = False
         finally:
             settings.CACHE_DIR = shared
-    if not ours:  # it cannot be written to, and elsewhere Numba could find stale code: no cache
+    if ours:
+        _make_optional(compiled._cache)
+    else:  # it cannot be written to, and elsewhere Numba could find stale code: no cache
         compiled = numba.njit(**OPTIONS)(function)
     return cast("Callable[P, R]", compiled)
+
+
+def _make_optional(store: Any) -> None:
+    """Let a damaged entry of the cache count as absent, and a full disk as no cache."""
+    load, save = store.load_overload, store.save_overload
+
+    def load_or_miss(signature: Any, target: Any) -> Any:
+        try:
+            return load(signature, target)
+        except Exception:  # whatever pickle and LLVM make of damaged bytes
+            with suppress(Exception):
+                store.flush()
+            return None
+
+    def save_or_skip(signature: Any, data: Any) -> None:
+        with suppress(OSError):
+            save(signature, data)
+
+    store.load_overload, store.save_overload = load_or_miss, save_or_skip
 
 
 def bind(template: Callable[P, R], name: str, kernels: dict[str, Any]) -> Callable[P, R]:
