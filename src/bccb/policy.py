@@ -201,6 +201,15 @@ class Policy:
         )
         self.needs_history = False
 
+    def adopt(self, other: Policy) -> None:
+        """Take over what a policy of the same make, but perhaps another budget, has learned."""
+        same = self.composition == other.composition and self.parameters == other.parameters
+        if not same or self.memory.shape != other.memory.shape or self.decisions or other.decisions:
+            raise StateError(f"{self.name} cannot adopt what {other.name} has learned")
+        self.memory[:] = other.memory
+        self.counts[drivers.HISTORY] = other.counts[drivers.HISTORY]
+        self.needs_history = other.needs_history
+
     def check(self, log: Log) -> None:
         """Refuse a log with other dimensions than this policy's."""
         for what, got, want in (

@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 import json
+import pickle
 import statistics
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bccb import InputError
-from bccb.data import simulate
+from bccb.data import read_log, simulate, write_log
 from bccb.evaluate.compare import (
     Row,
-    Trial,
     compare,
-    from_log,
-    from_simulator,
     run,
     summarise,
     to_json,
 )
+from bccb.evaluate.trials import FileTrials, LoggedTrials, SimulatedTrials, Trial
+from bccb.policies import spec_of
 
 POLICIES = ["thompson", "bccb", "offline-uplift", "oracle"]
 FIELDS = [
     *("policy", "budget", "seed", "conversions", "incremental", "incremental_se", "spend"),
     *("treated", "matched", "encountered", "proposed", "realised", "seconds", "note"),
 ]
+
+
+def one(trial: Trial, name: str, budget: float, seed: int) -> Row:
+    (row,) = run(trial, spec_of(name), [budget], seed)
+    return row
 
 
 def figures(rows: list[Row]) -> list[dict[str, object]]:
@@ -37,7 +43,7 @@ def figures(rows: list[Row]) -> list[dict[str, object]]:
 
 
 def test_every_policy_budget_and_seed_is_run_once_whatever_the_jobs() -> None:
-    trials = from_simulator(1_500, 1_500)
+    trials = SimulatedTrials(1_500, 1_500)
     one = list(compare(trials, POLICIES, [50.0, 100.0], [1, 2, 3], jobs=1))
     two = list(compare(trials, POLICIES, [50.0, 100.0], [1, 2, 3], jobs=2))
     assert len(one) == 4 * 2 * 3
@@ -46,7 +52,7 @@ def test_every_policy_budget_and_seed_is_run_once_whatever_the_jobs() -> None:
 
 
 def test_an_error_in_a_run_reaches_the_caller() -> None:
-    trials = from_log(replace(simulate(500, seed=1), effects=None), 400, 100)
+    trials = LoggedTrials(replace(simulate(500, seed=1), effects=None), 400, 100)
     with pytest.raises(InputError, match="used on simulated users"):
         list(compare(trials, ["oracle"], [5.0], [1, 2, 3], jobs=2))
     with pytest.raises(InputError, match="jobs is 0"):
@@ -55,12 +61,12 @@ def test_an_error_in_a_run_reaches_the_caller() -> None:
 
 def test_a_policy_that_cannot_be_fitted_treats_nobody_and_says_why() -> None:
     log = simulate(3_000, seed=1)
-    none = run(from_log(log, 3_000, 0)(1), "offline-uplift", 50.0, 1)
+    none = one(LoggedTrials(log, 3_000, 0)(1), "offline-uplift", 50.0, 1)
     assert (none.result.treated, none.result.spend) == (0, 0.0)
     assert none.note == "treats nobody: no rows are left for history"
     barren = replace(log, outcomes=np.zeros(log.users))
-    trial = from_log(barren, 2_000, 1_000)(1)
-    few = run(trial, "offline-uplift", 50.0, 1)
+    trial = LoggedTrials(barren, 2_000, 1_000)(1)
+    few = one(trial, "offline-uplift", 50.0, 1)
     assert few.result.treated == 0
     assert few.result.matched == np.count_nonzero(barren.actions[trial.order] == 0)
     assert few.note.startswith("treats nobody: history of ")
@@ -69,12 +75,12 @@ def test_a_policy_that_cannot_be_fitted_treats_nobody_and_says_why() -> None:
 
 
 def test_the_oracle_runs_on_a_log_whose_effects_are_known() -> None:
-    row = run(from_log(simulate(2_000, seed=1), 2_000, 0)(1), "oracle", 50.0, 1)
+    row = one(LoggedTrials(simulate(2_000, seed=1), 2_000, 0)(1), "oracle", 50.0, 1)
     assert row.result.treated > 0
 
 
 def test_summaries_are_means_and_deviations_over_seeds() -> None:
-    rows = list(compare(from_simulator(1_000, 0), ["bccb", "thompson"], [40.0], [1, 2, 3], jobs=1))
+    rows = list(compare(SimulatedTrials(1_000, 0), ["bccb", "thompson"], [40.0], [1, 2, 3], jobs=1))
     line = next(line for line in summarise(rows) if line.policy == "bccb")
     values = [row.result.conversions for row in rows if row.policy == "bccb"]
     assert line.conversions == pytest.approx(statistics.mean(values))
@@ -84,7 +90,7 @@ def test_summaries_are_means_and_deviations_over_seeds() -> None:
 
 
 def test_json_has_the_documented_fields() -> None:
-    rows = list(compare(from_simulator(500, 0), ["bccb"], [40.0], [1], jobs=1))
+    rows = list(compare(SimulatedTrials(500, 0), ["bccb"], [40.0], [1], jobs=1))
     told = json.loads(json.dumps(to_json(rows, summarise(rows)), allow_nan=False))
     assert list(told) == ["rows", "summary"]
     assert list(told["rows"][0]) == FIELDS
@@ -92,22 +98,22 @@ def test_json_has_the_documented_fields() -> None:
 
 @pytest.mark.compiled
 def test_no_policy_beats_the_oracle_by_more_than_chance() -> None:
-    trials = from_simulator(20_000, 20_000)
+    trials = SimulatedTrials(20_000, 20_000)
     total = {"oracle": 0.0, "bccb": 0.0, "cheapest-first": 0.0, "offline-uplift": 0.0}
     for seed in range(5):
         trial = trials(seed)
         for name in total:
-            total[name] += run(trial, name, 1_000.0, seed).result.incremental
+            total[name] += one(trial, name, 1_000.0, seed).result.incremental
     assert max(total, key=lambda name: total[name]) == "oracle"
 
 
 def test_the_oracle_spends_nearly_everything_and_not_more() -> None:
-    row = run(from_simulator(5_000, 0)(1), "oracle", 200.0, 1)
+    row = one(SimulatedTrials(5_000, 0)(1), "oracle", 200.0, 1)
     assert 190 < row.result.spend <= 200
 
 
 def test_the_history_does_not_change_the_simulated_stream() -> None:
-    short, long = (from_simulator(300, history)(7) for history in (0, 200))
+    short, long = (SimulatedTrials(300, history)(7) for history in (0, 200))
     assert short.log.features.tolist() == long.log.features.tolist()
     assert long.past.features.shape == (200, 12)
     assert long.past.features[0].tolist() not in long.log.features.tolist()
@@ -115,7 +121,7 @@ def test_the_history_does_not_change_the_simulated_stream() -> None:
 
 def test_a_caller_who_stops_asking_ends_the_work() -> None:
     begun: list[int] = []
-    trials = from_simulator(300, 0)
+    trials = SimulatedTrials(300, 0)
 
     def noting(seed: int) -> Trial:
         begun.append(seed)
@@ -125,3 +131,23 @@ def test_a_caller_who_stops_asking_ends_the_work() -> None:
     next(rows)
     rows.close()  # type: ignore[attr-defined]
     assert len(begun) < 400
+
+
+def test_history_is_learned_once_for_all_budgets_and_changes_nothing() -> None:
+    trial = SimulatedTrials(2_000, 3_000)(1)
+    budgets = [20.0, 40.0, 80.0]
+    together = [row.result for row in run(trial, spec_of("offline-uplift"), budgets, 1)]
+    for budget, result in zip(budgets, together, strict=True):
+        alone = one(trial, "offline-uplift", budget, 1).result
+        assert (alone.conversions, alone.spend) == (result.conversions, result.spend)
+
+
+def test_trials_from_a_file_are_those_from_its_log(tmp_path: Path) -> None:
+    path = tmp_path / "trial.parquet"
+    write_log(simulate(500, seed=1), path)
+    found = FileTrials(str(path), None, 300, 100)(5)
+    expected = LoggedTrials(read_log(path), 300, 100)(5)
+    assert found.order.tolist() == expected.order.tolist()
+    assert found.history.tolist() == expected.history.tolist()
+    assert found.log.features.tolist() == expected.log.features.tolist()
+    assert pickle.loads(pickle.dumps(FileTrials(str(path), None, 300, 100))).users == 300

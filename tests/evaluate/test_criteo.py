@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from bccb.data import preset, read_log
-from bccb.evaluate.compare import Summary, compare, from_log, from_simulator, summarise
+from bccb.evaluate.compare import Summary, compare, summarise
+from bccb.evaluate.trials import LoggedTrials, SimulatedTrials
 from bccb.policies import POLICIES
 
 FOLDER = os.environ.get("BCCB_DATA")
@@ -27,13 +28,13 @@ pytestmark = [
 def real() -> dict[str, Summary]:
     assert FOLDER is not None
     log = read_log(Path(FOLDER) / "criteo_uplift_200k.parquet", preset("criteo"))
-    rows = compare(from_log(log, 100_000, 50_000), NAMES, [5_000.0], SEEDS, jobs=2)
+    rows = compare(LoggedTrials(log, 100_000, 50_000), NAMES, [5_000.0], SEEDS, jobs=2)
     return {line.policy: line for line in summarise(rows)}
 
 
 @pytest.fixture(scope="module")
 def simulated() -> dict[str, Summary]:
-    rows = compare(from_simulator(100_000, 50_000), NAMES, [5_000.0], SEEDS, jobs=2)
+    rows = compare(SimulatedTrials(100_000, 50_000), NAMES, [5_000.0], SEEDS, jobs=2)
     return {line.policy: line for line in summarise(rows)}
 
 

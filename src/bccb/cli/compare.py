@@ -29,13 +29,11 @@ from bccb.errors import InputError
 from bccb.evaluate.compare import (
     Row,
     Summary,
-    Trial,
     compare,
-    from_log,
-    from_simulator,
     summarise,
     to_json,
 )
+from bccb.evaluate.trials import LoggedTrials, SimulatedTrials, Trial
 from bccb.files import written_whole
 from bccb.policies import POLICIES, spec_of
 from bccb.policy import MOST_MONEY
@@ -119,7 +117,7 @@ def _trials(
         for field, value, least in (("--users", stream, 1), ("--history", kept, 0)):
             if value < least:
                 raise InputError(field, value, f"{least} or above")
-        return from_simulator(stream, kept), f"simulator: {_count(stream, 'user')}", True
+        return SimulatedTrials(stream, kept), f"simulator: {_count(stream, 'user')}", True
     log = read_log(data, columns)
     stream = min(USERS, log.users) if users is None else users
     if not 1 <= stream <= log.users:
@@ -129,7 +127,7 @@ def _trials(
     if not 0 <= kept <= left:
         raise InputError("--history", kept, f"from 0 to {left}, the rows outside the stream")
     title = f"{data.name}: {_count(stream, 'user')}"
-    return from_log(log, stream, kept), title, log.effects is not None
+    return LoggedTrials(log, stream, kept), title, log.effects is not None
 
 
 def _count(number: int, noun: str) -> str:

@@ -6,32 +6,17 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, replace
-from itertools import product
 from queue import SimpleQueue
 from threading import Event
 from typing import Any
 
-import numpy as np
-
-from bccb.data.simulator import simulate
 from bccb.errors import FitError, InputError
-from bccb.evaluate.replay import Replay, replay, stream
+from bccb.evaluate.replay import Replay, replay
+from bccb.evaluate.trials import Trial
 from bccb.pacers.budget_forecast import exhausting_price
-from bccb.policies import make, spec_of
-from bccb.policy import Policy
-from bccb.types import Ints, Log
-
-PAST = 1 << 32  # seeds of history begin here, far from those of streams
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """What one seed is run on: the rows of a log that are streamed, and rows that are history."""
-
-    log: Log
-    order: Ints
-    past: Log
-    history: Ints  # rows of the past
+from bccb.policies import Spec, spec_of
+from bccb.policy import Policy, assemble
+from bccb.types import Log
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,27 +55,6 @@ class Summary:
     note: str = ""
 
 
-def from_log(log: Log, users: int, history: int) -> Callable[[int], Trial]:
-    """Trials that stream ``users`` rows of one log in the order of the seed."""
-
-    def trial(seed: int) -> Trial:
-        order, rest = stream(log, seed, users)
-        return Trial(log, order, log, rest[:history])
-
-    return trial
-
-
-def from_simulator(users: int, history: int) -> Callable[[int], Trial]:
-    """Trials with new users for each seed; the stream is the same whatever the history."""
-
-    def trial(seed: int) -> Trial:
-        log = simulate(users, seed=seed)
-        past = simulate(history, seed=PAST + seed) if history else log
-        return Trial(log, np.arange(users), past, np.arange(history))
-
-    return trial
-
-
 def compare(
     trials: Callable[[int], Trial],
     policies: Sequence[str],
@@ -105,15 +69,17 @@ def compare(
     """
     if jobs < 1:
         raise InputError("jobs", jobs, "1 or above")
+    specs = [spec_of(name) for name in policies]
     done: SimpleQueue[Row] = SimpleQueue()
     stopped = Event()
 
     def work(seed: int) -> None:
         trial = trials(seed)
-        for policy, budget in product(policies, budgets):
-            if stopped.is_set():
-                return
-            done.put(run(trial, policy, budget, seed))
+        for spec in specs:
+            for row in run(trial, spec, budgets, seed):
+                done.put(row)
+                if stopped.is_set():
+                    return
 
     with ThreadPoolExecutor(jobs) as pool:
         waiting: set[Future[None]] = {pool.submit(work, seed) for seed in seeds}
@@ -130,32 +96,48 @@ def compare(
                 future.cancel()
 
 
-def run(trial: Trial, name: str, budget: float, seed: int) -> Row:
-    """Replay one policy; one that cannot be fitted on its history treats nobody and says why."""
-    spec = spec_of(name)
-    log, note = trial.log, ""
-    parameters: dict[str, Any] = {}
+def run(trial: Trial, spec: Spec, budgets: Sequence[float], seed: int) -> Iterator[Row]:
+    """Replay one policy at each budget; history is learned once for all of them.
+
+    A policy that cannot be fitted on its history treats nobody, and its note says why.
+    """
+    log = trial.log
     if spec.needs_effects:
         if log.effects is None:
-            raise InputError("policy", name, "used on simulated users, whose effects are known")
+            raise InputError(
+                "policy", spec.name, "used on simulated users, whose effects are known"
+            )
+        log = replace(log, features=log.effects, feature_names=())
+    pupil = _fresh(spec, trial, log, budgets[0], seed)
+    note = _learn(pupil, trial) if pupil.needs_history else ""
+    for budget in budgets:
+        # nobody is worth treating where the effect is below zero
+        policy = _fresh(NOBODY if note else spec, trial, log, budget, seed)
+        if policy.needs_history:
+            policy.adopt(pupil)
+        yield Row(spec.name, budget, seed, replay(policy, log, trial.order), note)
+
+
+NOBODY = Spec("nobody", "treats nobody", spec_of("treat-all").composition, {"effect": -1.0})
+
+
+def _fresh(spec: Spec, trial: Trial, log: Log, budget: float, seed: int) -> Policy:
+    parameters = dict(spec.parameters)
+    if spec.needs_effects:
         # a proposal is paid for only where the trial gave that treatment too
         left = budget / len(trial.order) / float(log.shares[1:].max())
-        effects, costs = log.effects[trial.order], log.costs[trial.order]
-        parameters["threshold"] = exhausting_price(effects, costs, left)
-        log = replace(log, features=log.effects, feature_names=())
-    dimensions: dict[str, Any] = {
-        "budget": budget,
-        "horizon": len(trial.order),
-        "features": log.features.shape[1],
-        "treatments": log.treatments,
-        "seed": seed,
-    }
-    policy = make(name, **dimensions, **parameters)
-    if policy.needs_history:
-        note = _learn(policy, trial)
-    if note:  # nobody is worth treating where the effect is below zero
-        policy = make("treat-all", **dimensions, effect=-1.0)
-    return Row(name, budget, seed, replay(policy, log, trial.order), note)
+        rows = trial.order
+        parameters["threshold"] = exhausting_price(log.features[rows], log.costs[rows], left)
+    return assemble(
+        spec.name,
+        spec.composition,
+        budget=budget,
+        horizon=len(trial.order),
+        features=log.features.shape[1],
+        treatments=log.treatments,
+        seed=seed,
+        parameters=parameters,
+    )
 
 
 def _learn(policy: Policy, trial: Trial) -> str:

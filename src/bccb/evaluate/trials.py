@@ -1,0 +1,71 @@
+"""Trials: what one seed is run on, whether from a log, a file or the simulator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from bccb.data import Columns, read_log, simulate
+from bccb.evaluate.replay import stream
+from bccb.types import Ints, Log
+
+PAST = 1 << 32  # seeds of simulated history begin here, far from those of streams
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The rows of a log that are streamed, and the rows of the past that are history."""
+
+    log: Log
+    order: Ints
+    past: Log
+    history: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedTrials:
+    """Trials that stream ``users`` rows of one log in the order of the seed."""
+
+    log: Log
+    users: int
+    history: int
+
+    def __call__(self, seed: int) -> Trial:
+        """The stream is drawn without replacement; history is what comes after it."""
+        order, rest = stream(self.log, seed, self.users)
+        return Trial(self.log, order, self.log, rest[: self.history])
+
+
+@dataclass(frozen=True, slots=True)
+class FileTrials:
+    """The same from a file, which each process reads once: cheap to send to other processes."""
+
+    path: str
+    columns: Columns | None
+    users: int
+    history: int
+
+    def __call__(self, seed: int) -> Trial:
+        """As :class:`LoggedTrials` on the file's log."""
+        return LoggedTrials(_read(self.path, self.columns), self.users, self.history)(seed)
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedTrials:
+    """Trials with new users for each seed; the stream is the same whatever the history."""
+
+    users: int
+    history: int
+
+    def __call__(self, seed: int) -> Trial:
+        """All users of the simulated log in their order; history under a seed of its own."""
+        log = simulate(self.users, seed=seed)
+        past = simulate(self.history, seed=PAST + seed) if self.history else log
+        return Trial(log, np.arange(self.users), past, np.arange(self.history))
+
+
+@lru_cache(maxsize=1)
+def _read(path: str, columns: Columns | None) -> Log:
+    return read_log(path, columns)
