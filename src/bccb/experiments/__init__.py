@@ -1,0 +1,1 @@
+"""Experiments: many replays, planned as data, run in parallel, stored as they finish."""

@@ -1,0 +1,75 @@
+"""A planned replay: everything that its figures depend on, besides the data and the sources."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import bccb
+from bccb.drivers import Composition
+from bccb.policies import Spec
+
+SHOWING = {"cli", "client.py", "ledger", "report", "serve"}  # change no figure
+LIBRARIES = ("numba", "numpy", "scikit-learn")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One policy at one budget with one seed, after ``history`` rows of the past."""
+
+    policy: str
+    composition: Composition
+    parameters: tuple[tuple[str, float], ...]
+    budget: float
+    seed: int
+    history: int
+
+    @classmethod
+    def of(cls, spec: Spec, budget: float, seed: int, history: int, **parameters: float) -> Run:
+        """The run of a row of the table, some of its parameters changed."""
+        changed: Mapping[str, float] = {**spec.parameters, **parameters}
+        ordered = tuple(sorted(changed.items()))
+        kept = history if spec.composition.components[0].fit is not None else 0
+        return cls(spec.name, spec.composition, ordered, float(budget), seed, kept)
+
+    @property
+    def spec(self) -> Spec:
+        """The policy, as a row that need not stand in the table."""
+        return Spec(self.policy, "", self.composition, dict(self.parameters))
+
+    def key(self, world: str) -> str:
+        """What this run's result is stored under, in a world of data and sources."""
+        text = json.dumps([asdict(self), world], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def world_of(data: Any) -> str:
+    """A hash of the data and of all that could change a figure: a stale result is never found."""
+    digest = hashlib.sha256(repr(data).encode())
+    digest.update(sources_digest().encode())
+    return digest.hexdigest()
+
+
+@cache
+def sources_digest() -> str:
+    """A hash of the package's sources and fitted parameters, and of the libraries' versions."""
+    package = Path(bccb.__file__).parent
+    digest = hashlib.sha256(" ".join(version(name) for name in LIBRARIES).encode())
+    for source in sorted([*package.rglob("*.py"), *package.rglob("*.json")]):
+        path = source.relative_to(package)
+        if path.parts[0] not in SHOWING:
+            digest.update(path.as_posix().encode())
+            digest.update(source.read_bytes())
+    return digest.hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """A hash of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
