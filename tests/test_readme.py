@@ -34,7 +34,7 @@ def test_console_examples_run_one_after_the_other(tmp_path: Path) -> None:
         words = shlex.split(line)
         assert words[0] == "bccb"
         done = subprocess.run(
-            [sys.executable, "-m", "bccb.cli", *words[1:]],
+            [sys.executable, "-m", "bccb", *words[1:]],
             cwd=tmp_path,
             capture_output=True,
             text=True,

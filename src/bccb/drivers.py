@@ -44,8 +44,8 @@ from bccb.pacers import PACERS
 from bccb.types import LEAST_COST, MOST_COST, MOST_FEATURE, Floats, Ints
 
 FEATURES, TREATMENTS, SEED, NUMBER, HORIZON, BUDGET, REMAINING = range(7)
-HISTORY, AT_ESTIMATOR, AT_EXPLORER, AT_PACER, END = range(7, 12)
-COUNTS = 12
+PROPOSED, HISTORY, AT_ESTIMATOR, AT_EXPLORER, AT_PACER, END = range(7, 13)
+COUNTS = 13
 
 MICROS = 1_000_000
 ROUNDING = 1e-15  # what a float of currency units may be off, in parts
@@ -141,6 +141,18 @@ def view_work(counts: Ints, trace: Floats, work: Floats) -> Work:
 
 
 @jit
+def delivery(counts: Ints) -> float:
+    """The share of proposed money that was paid, from 1 on: some treatments are not delivered.
+
+    In replay these are the proposals that the trial did not follow. A hundredth of the budget
+    counts as proposed and paid before the first user.
+    """
+    before = 0.01 * counts[BUDGET]
+    paid = counts[BUDGET] - counts[REMAINING]
+    return float((before + paid) / (before + counts[PROPOSED]))
+
+
+@jit
 def propose(
     counts: Ints, parts: Parts, x: Floats, costs: Floats, work: Work
 ) -> tuple[int, float, float]:
@@ -149,7 +161,7 @@ def propose(
     t, T, seed, remaining = counts[NUMBER], counts[HORIZON], counts[SEED], counts[REMAINING]
     see(parts.scaler, x)
     note_arrival(parts.pacer, x, costs)
-    to_come = remaining / MICROS / max(T - t + 1, 1)
+    to_come = remaining / MICROS / max(T - t + 1, 1) / delivery(counts)
     forecast(parts.pacer, parts.estimator, parts.explorer, parts.scaler, t, to_come)
     lam = price(parts.pacer, remaining / counts[BUDGET], (T - t) / T)
     prepare(parts.scaler, x, work.z)
@@ -167,7 +179,10 @@ def propose(
     work.ready[0] = 1.0 if ready else 0.0
     if best == 0:  # nothing can be afforded
         score = 0.0
-    return (best if score > 0.0 else 0), lam, score
+    action = best if score > 0.0 else 0
+    if action > 0:
+        counts[PROPOSED] += micros_of(costs[action - 1])
+    return action, lam, score
 
 
 @jit

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 from bccb.drivers import Composition
 from bccb.errors import InputError
@@ -67,7 +68,7 @@ POLICIES: dict[str, Spec] = {
         ),
         Spec(
             "oracle",
-            "knows the true effects and the best fixed price (simulator only)",
+            "told the true effects as its features, with the best fixed price (simulator only)",
             Composition("given", "none", "fixed-price"),
             needs_effects=True,
         ),
@@ -109,5 +110,7 @@ def make(
 def spec_of(name: str) -> Spec:
     """The row of the table with this name."""
     if name not in POLICIES:
-        raise InputError("policy", name, f"one of {', '.join(POLICIES)}")
+        close = get_close_matches(str(name), POLICIES, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise InputError("policy", name, f"one of {', '.join(POLICIES)}{hint}")
     return POLICIES[name]

@@ -70,6 +70,10 @@ class Policy:
         fits = composition.components[0].fit is not None
         self.needs_history = bool(fits and counts[drivers.HISTORY] == 0)
 
+    def __repr__(self) -> str:
+        money = f"spent {self.spent:g} of {self.budget:g}"
+        return f"<{self.name}: {money}, {self.decisions} decisions, {self.waiting} waiting>"
+
     # Money and clock
 
     @property
@@ -114,7 +118,7 @@ class Policy:
         """Decide on a user with features ``x``; ``cost`` is a number, or one for each treatment."""
         values = x if type(x) is np.ndarray else checks.floats("x", x)
         if values.shape != self._shape:
-            raise InputError("the shape of x", values.shape, f"{self._shape}")
+            raise self._misshapen(values)
         if values.dtype != np.float64:
             values = checks.floats("x", values)
         self._x[:] = values
@@ -249,6 +253,11 @@ class Policy:
             raise InputError("the number of costs", len(values), f"{self.treatments}")
         self._costs[:] = values
 
+    def _misshapen(self, x: Floats) -> InputError:
+        if x.ndim == 1:
+            return InputError("the number of features in x", len(x), f"{self.features}")
+        return InputError("the shape of x", x.shape, f"{self._shape}")
+
     def _no_history(self) -> StateError:
         return StateError(f"{self.name} has learned nothing: call learn(log) with history first")
 
@@ -325,7 +334,9 @@ def from_bytes(kept: bytes) -> Policy:
             name, composition = str(header["name"]), Composition(**header["composition"])
             _ = header["format"], composition.components
     except Exception as error:  # whatever a stranger's bytes make of NumPy, zip and JSON
-        raise InputError("a saved policy", f"{len(kept)} bytes", f"readable ({error!r})") from None
+        raise InputError(
+            "a saved policy", f"{len(kept)} bytes", f"readable ({type(error).__name__})"
+        ) from None
     if header["format"] != FORMAT:
         raise InputError("the format of a saved policy", header["format"], f"{FORMAT}")
     for field, array, kind, shape in (

@@ -14,6 +14,7 @@ from typing import TypeAlias
 import numpy as np
 import pytest
 
+import bccb
 from bccb.cli import main
 from bccb.data import read_log, simulate, write_log
 from bccb.policies import POLICIES
@@ -122,7 +123,7 @@ def test_compare_reads_a_users_own_table(run: Run, table: Path) -> None:
     ran = run("compare", "--data", str(table), *columns, "--features", "age,channel",
               "--budget", "10", "--seeds", "1:3")  # fmt: skip
     assert ran.status == 0
-    assert "mine.csv: 300 users, 2 seeds, budget 10" in ran.out
+    assert "mine.csv: sale, 300 users, 2 seeds, budget 10" in ran.out
     assert "oracle" not in ran.out
     assert "offline-uplift at 10: 2 of 2 runs: treats nobody: no rows are left for" in ran.out
 
@@ -184,7 +185,10 @@ def test_simulate_writes_a_log_that_reads_back(run: Run, tmp_path: Path) -> None
         (["compare", "--preset", "criteo"], "--data is None, but must be given"),
         (["compare", "--data", "absent.csv", "--preset", "criteo"], "a file that exists"),
         (["compare", "--data", "TRIAL", "--preset", "criteos"], "did you mean 'criteo'?"),
-        (["compare", "--data", "TRIAL", "--treatment", "arm"], "--control is None, but must be"),
+        (
+            ["compare", "--data", "TRIAL", "--treatment", "arm"],
+            "an option is '--control and --outcome', but must be given",
+        ),
         (
             ["compare", "--data", "TRIAL", "--preset", "starbucks"],
             "treatment column is 'Promotion'",
@@ -222,7 +226,7 @@ def test_bad_input_is_one_sentence_and_status_2(
 
 def test_an_unknown_option_is_status_2_without_a_traceback() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "bccb.cli", "compare", "--budgets", "3"],
+        [sys.executable, "-m", "bccb", "compare", "--budgets", "3"],
         capture_output=True,
         text=True,
         check=False,
@@ -250,12 +254,12 @@ def test_names_with_brackets_are_shown_as_they_are(run: Run, tmp_path: Path) -> 
     assert "[log] income" in ran.out
     assert "[/x]" in ran.out
     ran = run("compare", "--data", str(path), *columns, "--budget", "5", "--seeds", "1")
-    assert "[bold].csv: 100 users" in ran.out
+    assert "[bold].csv: sale, 100 users" in ran.out
 
 
 def test_a_terminal_without_unicode_gets_the_table_all_the_same() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "bccb.cli", "compare", "--policy", "treat-all", *SMALL],
+        [sys.executable, "-m", "bccb", "compare", "--policy", "treat-all", *SMALL],
         env={**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C"},
         capture_output=True,
         text=True,
@@ -269,7 +273,7 @@ def test_output_that_cannot_be_written_is_one_sentence() -> None:
         pytest.skip("this system has no /dev/full")
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "bccb.cli", "policies"],
+            [sys.executable, "-m", "bccb", "policies"],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
@@ -287,3 +291,17 @@ def test_a_log_without_features_is_compared_all_the_same(run: Run, tmp_path: Pat
               "--users", "100")  # fmt: skip
     assert ran.status == 0
     assert "treats nobody: history has no features" in ran.out
+
+
+def test_the_version_is_told(run: Run) -> None:
+    ran = run("--version")
+    assert ran.status == 0
+    assert ran.out == f"bccb {bccb.__version__}\n"
+
+
+def test_a_file_is_told_its_features_and_that_costs_are_made_up(run: Run, table: Path) -> None:
+    columns = ["--treatment", "arm", "--control", "none", "--outcome", "sale"]
+    ran = run("compare", "--data", str(table), *columns, "--features", "age,channel",
+              "--budget", "10", "--seeds", "1", "--policy", "treat-all")  # fmt: skip
+    assert "features: age, channel=web" in ran.notes or "features: age, channel=shop" in ran.notes
+    assert "costs: none given with --cost" in ran.notes

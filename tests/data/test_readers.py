@@ -446,7 +446,7 @@ def test_a_file_that_does_not_tell_its_columns_needs_them_given(
     saved: Callable[..., Path], tmp_path: Path
 ) -> None:
     with pytest.raises(
-        InputError, match=r"columns is None, but must be given for '.*', which bccb"
+        InputError, match=r"what the columns of '.*' mean is 'unknown', but must be given"
     ):
         read_log(saved())
     other = tmp_path / "other.parquet"

@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import bccb
+from bccb import Log
 from bccb.drivers import Composition, compose
 from bccb.estimators import ridge_pair
 from bccb.estimators.constant import State as Constant
+from bccb.evaluate.replay import replay
 from bccb.kernels.scaling import Scaler, scaler_size, view_scaler
 from bccb.kernels.slots import Nothing
 from bccb.pacers.budget_forecast import (
@@ -154,9 +157,9 @@ def test_price_is_looked_up_at_powers_of_two_and_then_every_so_often(every: int)
     due = []
     for t in range(1, 600):
         note_arrival(pacer, np.empty(0), np.array([1.0]))
-        pacer.price[0] = -1.0
+        pacer.prices[1] = -1.0
         forecast(pacer, Constant(1.0), NOTHING, no_scaler(0), t, 2.0)
-        if pacer.price[0] != -1.0:
+        if pacer.prices[1] != -1.0:
             due.append(t)
     powers = {2**i for i in range(10) if 2**i <= every}
     assert due == sorted(powers | set(range(every, 600, every)))
@@ -221,3 +224,39 @@ def test_the_coin_of_a_warm_up_does_not_drive_up_the_price() -> None:
         treated += decision.action
         policy.observe(decision, 0)
     assert treated > 10
+
+
+@pytest.mark.parametrize("treatments", [1, 2])
+def test_the_budget_is_spent_evenly_where_all_costs_are_equal(
+    treatments: int, sized: Sized
+) -> None:
+    horizon = sized(3_000, 300)
+    policy = bccb.make(
+        "cheapest-first", budget=horizon / 10, horizon=horizon, features=1, treatments=treatments
+    )
+    half = 0.0
+    for i in range(horizon):
+        policy.observe(policy.decide([0.0], [1.0] * treatments), 0)
+        half = policy.spent if i == horizon // 2 else half
+    assert policy.remaining < 1
+    assert half == pytest.approx(horizon / 20, abs=0.02 * horizon / 10 + 1)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("share", [0.85, 0.5, 0.2])
+def test_the_budget_is_spent_whatever_share_of_proposals_is_paid(share: float) -> None:
+    """A trial that treats a smaller share follows fewer proposals; the pacer learns that."""
+    generator = np.random.default_rng(1)
+    n = 30_000
+    log = Log(
+        features=np.zeros((n, 1)),
+        actions=(generator.random(n) < share).astype(np.int64),
+        outcomes=np.zeros(n),
+        costs=generator.lognormal(-0.5, 0.7, (n, 1)),
+    )
+    budget = 1_000 * share
+    policy = bccb.make("cheapest-first", budget=budget, horizon=n, features=1)
+    found = replay(policy, log)
+    assert found.spend > 0.98 * budget
+    half = found.trajectory[len(found.trajectory) // 2, 1]
+    assert 0.4 * budget < half < 0.6 * budget

@@ -4,26 +4,47 @@ from __future__ import annotations
 
 import sys
 from io import TextIOWrapper
+from typing import Annotated
 
+from bccb import __version__
 from bccb.errors import BccbError, MissingExtraError
 
 try:
     import typer
 
     from bccb.cli import compare, describe, policies, simulate
-    from bccb.cli.console import notes
+    from bccb.cli.console import notes, out
 except ImportError as error:  # the core is installed without the command line's libraries
     sys.exit(f"error: {MissingExtraError(str(error.name), 'lab')}")
 
 app = typer.Typer(
     name="bccb",
-    help="Budget-constrained causal bandits: whom to treat, under a budget that is never exceeded.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        out.print(f"bccb {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", is_eager=True, callback=_print_version
+        ),
+    ] = False,
+) -> None:
+    """Budget-constrained causal bandits: whom to treat, under a budget that is never exceeded."""
+
+
 app.command("compare")(compare.command)
 app.command("policies")(policies.command)
 app.command("simulate")(simulate.command)

@@ -58,9 +58,9 @@ def columns_from(
         return replace(preset(preset_name), **given)
     if not given:
         return None
-    for field in ("treatment", "control", "outcome"):
-        if field not in given:
-            raise InputError(f"--{field}", None, "given, where no --preset is")
+    missing = [f"--{field}" for field in ("treatment", "control", "outcome") if field not in given]
+    if missing:
+        raise InputError("an option", " and ".join(missing), "given, or a --preset")
     return Columns(**given)
 
 

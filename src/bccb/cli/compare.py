@@ -41,6 +41,7 @@ from bccb.policy import MOST_MONEY
 USERS = 100_000
 HISTORY = 50_000
 MOST_SEEDS = 10_000
+MOST_SHOWN = 20  # names of features
 
 
 def command(
@@ -55,18 +56,23 @@ def command(
     features: FeaturesOption = None,
     cost: CostOption = None,
     budget: Annotated[
-        list[float] | None, typer.Option("--budget", help="Money to spend; may be repeated.")
+        list[float] | None,
+        typer.Option("--budget", help="Money to spend; may be repeated. [default: 5000]"),
     ] = None,
-    users: Annotated[int | None, typer.Option("--users", help="Users in the stream.")] = None,
+    users: Annotated[
+        int | None, typer.Option("--users", help="Users in the stream. [default: 100000, or all]")
+    ] = None,
     history: Annotated[
         int | None,
         typer.Option(
-            "--history", help="Rows outside the stream, for policies that learn from them."
+            "--history",
+            help="Rows outside the stream, for policies that learn from them. [default: 50000]",
         ),
     ] = None,
     seeds: Annotated[str, typer.Option("--seeds", help="First:last+1, or a list.")] = "42:62",
     policy: Annotated[
-        list[str] | None, typer.Option("--policy", help="Policy to run; may be repeated.")
+        list[str] | None,
+        typer.Option("--policy", help="Policy to run; may be repeated. [default: all]"),
     ] = None,
     jobs: Annotated[
         int | None, typer.Option("--jobs", help="Runs at the same time; default all cores.")
@@ -85,7 +91,7 @@ def command(
 
     `bccb compare --data criteo.parquet --preset criteo --json out.json`
 
-    `bccb compare --data mine.csv --treatment arm --control none --outcome sale --budget 2000`
+    `bccb compare --data mine.csv --treatment arm --control none --outcome sale --cost 0.5`
     """
     columns = columns_from(preset_name, treatment, control, arms, outcome, features, cost)
     if data is None and columns is not None:
@@ -125,8 +131,16 @@ def _trials(
     left = log.users - stream
     kept = min(HISTORY, left) if history is None else history
     if not 0 <= kept <= left:
-        raise InputError("--history", kept, f"from 0 to {left}, the rows outside the stream")
-    title = f"{data.name}: {_count(stream, 'user')}"
+        raise InputError(
+            "--history", kept, f"from 0 to {left}, the rows outside the stream: lower --users"
+        )
+    shown = ", ".join(log.feature_names[:MOST_SHOWN])
+    more = len(log.feature_names) - MOST_SHOWN
+    notes.print(f"features: {shown}{f' and {more} more' if more > 0 else ''}")
+    if columns is not None and columns.cost is None:
+        notes.print("costs: none given with --cost, so the paper's log-normal ones, mean 0.77")
+    outcome = f"{columns.outcome}, " if columns is not None else ""
+    title = f"{data.name}: {outcome}{_count(stream, 'user')}"
     return LoggedTrials(log, stream, kept), title, log.effects is not None
 
 

@@ -40,10 +40,12 @@ def read_log(path: FilePath, columns: Columns | None = None) -> Log:
     ``channel=Web``. Without ``columns`` the file must be one that `write_log` wrote.
     """
     table = _read_table(Path(path), columns)
-    for name, count in table.missing().items():
-        if count:
-            field = f"the number of missing or infinite values in column {name!r}"
-            raise InputError(field, count, "0: fill them in, or drop these rows or this column")
+    missing = {name: count for name, count in table.missing().items() if count}
+    if missing:
+        where = " and ".join(f"column {name!r}" for name in missing)
+        field = f"the number of missing or infinite values in {where}"
+        total = sum(missing.values())
+        raise InputError(field, total, "0: fill them in, or drop these rows or columns")
     return table.to_log()
 
 
@@ -153,7 +155,8 @@ def _read_table(path: Path, columns: Columns | None) -> _Table:
         lazy = _scan(path)
         stored = _stored_columns(path)
         if columns is None and stored is None:
-            raise InputError("columns", None, f"given for {str(path)!r}, which bccb did not write")
+            allowed = "given, because bccb did not write this file: treatment, control, outcome"
+            raise InputError(f"what the columns of {path.name!r} mean", "unknown", allowed)
         columns = _merged(columns, stored)
         present = lazy.collect_schema().names()
         _check_header(present)

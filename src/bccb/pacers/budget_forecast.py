@@ -7,6 +7,10 @@ Over a window of recent users with today's scores s_ik = tau_k(x_i) + b_k,
 
 where k* = 0, at no cost, if no treatment scores above zero. The spend falls as l rises, so that
 bisection finds it. Looked up at users 1, 2, 4, ... and then every ``every`` users.
+
+Where many users have the same score per unit of cost, the spend jumps there, from more than is left
+to less. Between the two prices beside the jump the pacer then chooses user by user: the lower one
+while a larger share of the budget than of the time is left.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ class State(NamedTuple):
 
     every: float
     seen: Floats  # (1,)
-    price: Floats  # (1,)
+    prices: Floats  # (2,), the largest that spends too much, the smallest that does not
     x: Floats  # (WINDOW, d)
     costs: Floats  # (WINDOW, K)
     score: Floats  # (WINDOW, K), work space
@@ -42,18 +46,18 @@ class State(NamedTuple):
 
 def size(d: int, K: int) -> int:
     """The number of slots."""
-    return 3 + WINDOW * (d + 2 * K)
+    return 4 + WINDOW * (d + 2 * K)
 
 
 @jit
 def view_pacer(memory: Floats, d: int, K: int) -> State:
     """See the memory as State."""
-    first, second = 3 + WINDOW * d, 3 + WINDOW * (d + K)
+    first, second = 4 + WINDOW * d, 4 + WINDOW * (d + K)
     return State(
         memory[0],
         memory[1:2],
-        memory[2:3],
-        memory[3:first].reshape(WINDOW, d),
+        memory[2:4],
+        memory[4:first].reshape(WINDOW, d),
         memory[first:second].reshape(WINDOW, K),
         memory[second : second + WINDOW * K].reshape(WINDOW, K),
     )
@@ -92,26 +96,32 @@ def forecast(
         explore(explorer, 0, REHEARSAL + number * WINDOW + i, spread, True, bonus)
         for k in range(K):
             pacer.score[i, k] = effect[k] + bonus[k]
-    pacer.price[0] = exhausting_price(pacer.score[:n], pacer.costs[:n], left)
+    pacer.prices[0], pacer.prices[1] = bracket(pacer.score[:n], pacer.costs[:n], left)
 
 
 @jit
 def exhausting_price(score: Floats, costs: Floats, left: float) -> float:
     """The smallest price at which the mean spend is at most ``left``."""
+    return bracket(score, costs, left)[1]
+
+
+@jit
+def bracket(score: Floats, costs: Floats, left: float) -> tuple[float, float]:
+    """The two prices, next to each other, between which the mean spend falls to ``left``."""
     highest = 0.0
     for i in range(score.shape[0]):
         for k in range(score.shape[1]):
             highest = max(highest, score[i, k] / costs[i, k])
     low, high = 0.0, highest * (1.0 + ROUNDING)  # where every score is surely below its cost
     if mean_spend(score, costs, low) <= left:
-        return low
+        return low, low
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
         if mean_spend(score, costs, middle) <= left:
             high = middle
         else:
             low = middle
-    return high
+    return low, high
 
 
 @jit
@@ -130,8 +140,8 @@ def mean_spend(score: Floats, costs: Floats, price: float) -> float:
 
 @jit
 def price(pacer: State, budget_left: float, time_left: float) -> float:
-    """The price found last."""
-    return float(pacer.price[0])
+    """The price found last: the lower one while spending is behind time."""
+    return float(pacer.prices[0] if budget_left > time_left else pacer.prices[1])
 
 
 BUDGET_FORECAST = Component(

@@ -1,0 +1,5 @@
+"""``python -m bccb`` is the command line."""
+
+from bccb.cli import main
+
+main()

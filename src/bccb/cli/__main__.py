@@ -1,5 +1,0 @@
-"""``python -m bccb.cli``."""
-
-from bccb.cli import main
-
-main()
