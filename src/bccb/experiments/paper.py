@@ -1,0 +1,117 @@
+"""The paper's experiments as data: which runs each of its tables needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from bccb.errors import InputError
+from bccb.experiments.plan import Run
+from bccb.policies import POLICIES, spec_of
+
+OURS = "bccb"
+OFFLINE = "offline-uplift"
+BUDGETS = (1_000.0, 2_000.0, 3_000.0, 5_000.0, 8_000.0)
+MIDDLE = 5_000.0  # the budget of every experiment but the first
+SIZES = (500, 1_000, 2_000, 3_000, 5_000, 7_500, 10_000, 15_000, 25_000, 50_000)
+STABILITY_SIZES = (2_000, 5_000, 7_500, 10_000, 50_000)
+SEEDS = tuple(range(42, 62))
+SENSITIVITY_SEEDS = 10
+SWEEPS: Mapping[str, tuple[float, ...]] = MappingProxyType(
+    {  # our parameter's name: the paper's five values
+        "eta": (0.001, 0.005, 0.01, 0.05, 0.1),
+        "threshold": (1e-4, 5e-4, 1e-3, 5e-3, 1e-2),
+        "least_pace": (0.01, 0.05, 0.1, 0.2, 0.5),
+        "prior_effect": (0.0, 0.001, 0.002, 0.005, 0.01),
+        "warm_up": (10.0, 25.0, 50.0, 100.0, 200.0),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """The size of the experiments: the paper's, or one scaled to another trial."""
+
+    users: int = 100_000
+    budgets: tuple[float, ...] = BUDGETS
+    middle: float = MIDDLE
+    sizes: tuple[int, ...] = SIZES
+    seeds: tuple[int, ...] = SEEDS
+    policies: tuple[str, ...] = field(
+        default_factory=lambda: tuple(
+            name for name, spec in POLICIES.items() if not spec.needs_effects
+        )
+    )
+
+    @property
+    def few_seeds(self) -> tuple[int, ...]:
+        """The seeds of the sensitivity sweeps."""
+        return self.seeds[:SENSITIVITY_SEEDS]
+
+    @property
+    def rows(self) -> int:
+        """The rows that a log must have: the stream and the largest history."""
+        return self.users + max(self.sizes)
+
+    def check(self, rows: int) -> None:
+        """Refuse a log that is too small, before anything runs."""
+        if rows < self.rows:
+            told = (
+                f"at least {self.rows:,}: {self.users:,} in the stream, {max(self.sizes):,} before"
+            )
+            raise InputError("the number of rows of the log", rows, told)
+
+
+def online(setup: Setup) -> list[Run]:
+    """Section 5.1: every policy at every budget."""
+    return [
+        at(setup, name, budget, seed)
+        for name in setup.policies
+        for budget in setup.budgets
+        for seed in setup.seeds
+    ]
+
+
+def crossover(setup: Setup) -> list[Run]:
+    """Section 5.2: the offline pipeline after n rows of history, and ours after none."""
+    offline = [
+        Run.of(spec_of(OFFLINE), setup.middle, seed, n) for n in setup.sizes for seed in setup.seeds
+    ]
+    return [*offline, *(at(setup, OURS, setup.middle, seed) for seed in setup.seeds)]
+
+
+def sensitivity(setup: Setup) -> list[Run]:
+    """Section 5.3: one parameter of ours at a time."""
+    return [
+        swept(setup, parameter, value, seed)
+        for parameter, values in SWEEPS.items()
+        for value in values
+        for seed in setup.few_seeds
+    ]
+
+
+def diagnostics(setup: Setup) -> list[Run]:
+    """Section 5.4: every policy at the middle budget."""
+    return [at(setup, name, setup.middle, seed) for name in setup.policies for seed in setup.seeds]
+
+
+EXPERIMENTS = MappingProxyType(
+    {
+        "online": online,
+        "crossover": crossover,
+        "sensitivity": sensitivity,
+        "diagnostics": diagnostics,
+        "stability": crossover,
+    }
+)
+
+
+def at(setup: Setup, name: str, budget: float, seed: int) -> Run:
+    """The run of a policy as it stands in the table, after the largest history."""
+    return Run.of(spec_of(name), budget, seed, max(setup.sizes))
+
+
+def swept(setup: Setup, parameter: str, value: float, seed: int) -> Run:
+    """The run of ours with one parameter changed."""
+    return Run.of(spec_of(OURS), setup.middle, seed, max(setup.sizes), **{parameter: value})

@@ -1,0 +1,127 @@
+"""The paper's tables, computed from runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from bccb.evaluate.statistics import holm, paired_bootstrap, paired_t
+from bccb.experiments import paper
+from bccb.experiments.paper import OFFLINE, OURS, Setup
+from bccb.experiments.plan import Run
+from bccb.policies import spec_of
+from bccb.types import Floats
+
+Results: TypeAlias = Callable[[Run], Mapping[str, Any]]
+Row: TypeAlias = dict[str, Any]
+
+
+def online(setup: Setup, results: Results, figure: str = "conversions") -> list[Row]:
+    """Mean and deviation of each policy at each budget; p of ours against it, Holm-corrected."""
+    rows: list[Row] = []
+    for name in setup.policies:
+        for budget in setup.budgets:
+            values = _over_seeds(setup, results, name, budget, figure)
+            ours = _over_seeds(setup, results, OURS, budget, figure)
+            p = None if name == OURS else paired_t(ours, values)
+            rows.append({"budget": budget, "policy": name, **_spread(values), "p": p})
+    tested = [row for row in rows if row["p"] is not None]
+    for row, corrected in zip(tested, holm([row["p"] for row in tested]), strict=True):
+        row["p_holm"] = corrected
+    return sorted(rows, key=lambda row: row["budget"])
+
+
+def crossover(setup: Setup, results: Results) -> list[Row]:
+    """Offline against ours at each size of history, and the fits that failed."""
+    ours = _over_seeds(setup, results, OURS, setup.middle)
+    rows = []
+    for n in setup.sizes:
+        found = [results(Run.of(spec_of(OFFLINE), setup.middle, seed, n)) for seed in setup.seeds]
+        offline = np.array([result["conversions"] for result in found])
+        low, high = paired_bootstrap(offline, ours)
+        rows.append(
+            {
+                "n": n,
+                "offline_mean": float(offline.mean()),
+                "offline_deviation": float(offline.std(ddof=1)),
+                "ours_mean": float(ours.mean()),
+                "ours_deviation": float(ours.std(ddof=1)),
+                "difference": float((offline - ours).mean()),
+                "low": low,
+                "high": high,
+                "p": paired_t(offline, ours, alternative="greater"),
+                "failed_fits": sum(bool(result["note"]) for result in found),
+            }
+        )
+    return rows
+
+
+def sensitivity(setup: Setup, results: Results) -> list[Row]:
+    """The mean at each value of each parameter, and the variation of these means."""
+    rows = []
+    for parameter, values in paper.SWEEPS.items():
+        means = [
+            float(
+                np.mean(
+                    [
+                        results(paper.swept(setup, parameter, value, seed))["conversions"]
+                        for seed in setup.few_seeds
+                    ]
+                )
+            )
+            for value in values
+        ]
+        variation = float(np.std(means, ddof=1) / np.mean(means)) if any(means) else None
+        for value, mean in zip(values, means, strict=True):
+            rows.append({"parameter": parameter, "value": value, "mean": mean, "cv": variation})
+    return rows
+
+
+def diagnostics(setup: Setup, results: Results) -> list[Row]:
+    """Effective sample size, proposed and realised shares of treatment."""
+    rows = []
+    for name in setup.policies:
+        matched = _over_seeds(setup, results, name, setup.middle, "matched")
+        shares = {
+            field: float(_over_seeds(setup, results, name, setup.middle, field).mean())
+            for field in ("proposed", "realised")
+        }
+        share = float(matched.mean()) / setup.users
+        rows.append({"policy": name, **_spread(matched), **shares, "share": share})
+    return rows
+
+
+def stability(setup: Setup, results: Results) -> list[Row]:
+    """How much more the offline pipeline varies from run to run."""
+    rows = []
+    for row in crossover(setup, results):
+        if row["n"] in paper.STABILITY_SIZES:
+            offline, ours = row["offline_deviation"], row["ours_deviation"]
+            ratio = offline / ours if ours else None
+            rows.append({"n": row["n"], "offline": offline, "ours": ours, "ratio": ratio})
+    return rows
+
+
+TABLES = MappingProxyType(
+    {
+        "online": online,
+        "crossover": crossover,
+        "sensitivity": sensitivity,
+        "diagnostics": diagnostics,
+        "stability": stability,
+    }
+)
+
+
+def _over_seeds(
+    setup: Setup, results: Results, name: str, budget: float, figure: str = "conversions"
+) -> Floats:
+    values = [results(paper.at(setup, name, budget, seed))[figure] for seed in setup.seeds]
+    return np.array(values, np.float64)
+
+
+def _spread(values: Floats) -> Row:
+    return {"mean": float(values.mean()), "deviation": float(values.std(ddof=1))}

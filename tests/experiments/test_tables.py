@@ -1,0 +1,114 @@
+"""The paper's tables from small runs, against figures worked out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bccb import InputError
+from bccb.evaluate.trials import SimulatedTrials
+from bccb.experiments.paper import EXPERIMENTS, SWEEPS, Setup
+from bccb.experiments.plan import Run, world_of
+from bccb.experiments.runner import execute
+from bccb.experiments.store import Store
+from bccb.experiments.tables import TABLES, Results
+
+SMALL = Setup(
+    users=4_000,
+    budgets=(100.0, 300.0),
+    middle=300.0,
+    sizes=(200, 5_000),
+    seeds=(1, 2, 3),
+    policies=("thompson", "bccb", "offline-uplift"),
+)
+PAPER = Setup()
+
+pytestmark = pytest.mark.compiled
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    trials = SimulatedTrials(SMALL.users, max(SMALL.sizes))
+    world = world_of(trials)
+    store = Store(tmp_path_factory.mktemp("tables") / "runs.jsonl")
+    for runs in EXPERIMENTS.values():
+        for _ in execute(runs(SMALL), trials, world, store):
+            pass
+
+    def find(run: Run) -> Mapping[str, Any]:
+        found = store.get(run.key(world))
+        assert found is not None
+        return found
+
+    return find
+
+
+def test_every_experiment_has_a_table_and_its_runs_suffice(results: Results) -> None:
+    assert list(TABLES) == list(EXPERIMENTS)
+    for name, table in TABLES.items():
+        assert table(replace(SMALL), results), name
+
+
+def test_online_has_means_deviations_and_paired_tests(results: Results) -> None:
+    rows = TABLES["online"](SMALL, results)
+    assert len(rows) == 2 * 3
+    runs = {
+        name: [results(run)["conversions"] for run in EXPERIMENTS["online"](SMALL)
+               if run.policy == name and run.budget == 300.0]
+        for name in SMALL.policies
+    }  # fmt: skip
+    row = next(row for row in rows if row["policy"] == "thompson" and row["budget"] == 300.0)
+    assert row["mean"] == pytest.approx(np.mean(runs["thompson"]))
+    assert row["deviation"] == pytest.approx(np.std(runs["thompson"], ddof=1))
+    expected = stats.ttest_rel(runs["bccb"], runs["thompson"]).pvalue
+    assert row["p"] == pytest.approx(expected) or (np.isnan(expected) and row["p"] in (0.0, 1.0))
+    assert row["p_holm"] >= row["p"]
+
+
+def test_crossover_counts_the_fits_that_failed(results: Results) -> None:
+    rows = TABLES["crossover"](SMALL, results)
+    assert [row["n"] for row in rows] == [200, 5_000]
+    failed = sum(
+        bool(results(run)["note"])
+        for run in EXPERIMENTS["crossover"](SMALL)
+        if run.policy == "offline-uplift" and run.history == 200
+    )
+    assert rows[0]["failed_fits"] == failed > 0
+    assert rows[0]["low"] <= rows[0]["difference"] <= rows[0]["high"]
+
+
+def test_sensitivity_has_a_row_for_each_value_and_the_variation_of_their_means(
+    results: Results,
+) -> None:
+    rows = TABLES["sensitivity"](SMALL, results)
+    assert [row["parameter"] for row in rows] == [name for name in SWEEPS for _ in range(5)]
+    etas = [row["mean"] for row in rows if row["parameter"] == "eta"]
+    assert rows[0]["cv"] == pytest.approx(np.std(etas, ddof=1) / np.mean(etas))
+
+
+def test_diagnostics_and_online_share_their_runs() -> None:
+    assert set(EXPERIMENTS["diagnostics"](PAPER)) <= set(EXPERIMENTS["online"](PAPER))
+    assert len(set(EXPERIMENTS["online"](PAPER))) == 8 * 5 * 20
+
+
+def test_a_log_that_is_too_small_is_refused_before_anything_runs() -> None:
+    with pytest.raises(InputError, match="149999, but must be at least 150,000: 100,000 in the"):
+        PAPER.check(149_999)
+    PAPER.check(150_000)
+
+
+def test_the_largest_history_of_the_crossover_is_that_of_the_online_table() -> None:
+    """So that offline's row at the largest n is the same run in both."""
+    offline = [run for run in EXPERIMENTS["online"](PAPER) if run.policy == "offline-uplift"]
+    shared = set(offline) & set(EXPERIMENTS["crossover"](PAPER))
+    assert len(shared) == len(PAPER.seeds)
+
+
+def test_stability_is_the_ratio_of_deviations(results: Results) -> None:
+    (row,) = TABLES["stability"](replace(SMALL, sizes=(5_000,)), results)
+    assert row["ratio"] == pytest.approx(row["offline"] / row["ours"])
