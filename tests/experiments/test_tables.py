@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,8 @@ from scipy import stats
 
 from bccb import InputError
 from bccb.evaluate.trials import SimulatedTrials
-from bccb.experiments.paper import EXPERIMENTS, SWEEPS, Setup
+from bccb.experiments import paper
+from bccb.experiments.paper import EXPERIMENTS, SWEEPS, Setup, combinations
 from bccb.experiments.plan import Run, world_of
 from bccb.experiments.runner import execute
 from bccb.experiments.store import Store
@@ -24,15 +25,24 @@ SMALL = Setup(
     middle=300.0,
     sizes=(200, 5_000),
     seeds=(1, 2, 3),
-    policies=("thompson", "bccb", "offline-uplift"),
+    policies=("thompson", "bccb", "offline-uplift", "cheapest-first"),
 )
 PAPER = Setup()
 
 pytestmark = pytest.mark.compiled
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_combinations() -> Iterator[None]:
+    """Enough for the ablation: each one more is compiled for seconds."""
+    few = {"none": paper.EXPLORED["none"][:1], "constant": paper.EXPLORED["constant"]}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(paper, "EXPLORED", few)
+        yield
+
+
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+def results(tmp_path_factory: pytest.TempPathFactory, few_combinations: None) -> Results:
     trials = SimulatedTrials(SMALL.users, max(SMALL.sizes))
     world = world_of(trials)
     store = Store(tmp_path_factory.mktemp("tables") / "runs.jsonl")
@@ -56,7 +66,7 @@ def test_every_experiment_has_a_table_and_its_runs_suffice(results: Results) -> 
 
 def test_online_has_means_deviations_and_paired_tests(results: Results) -> None:
     rows = TABLES["online"](SMALL, results)
-    assert len(rows) == 2 * 3
+    assert len(rows) == 2 * 4
     runs = {
         name: [results(run)["conversions"] for run in EXPERIMENTS["online"](SMALL)
                if run.policy == name and run.budget == 300.0]
@@ -112,3 +122,25 @@ def test_the_largest_history_of_the_crossover_is_that_of_the_online_table() -> N
 def test_stability_is_the_ratio_of_deviations(results: Results) -> None:
     (row,) = TABLES["stability"](replace(SMALL, sizes=(5_000,)), results)
     assert row["ratio"] == pytest.approx(row["offline"] / row["ours"])
+
+
+def test_ranks_are_one_to_the_number_of_policies_at_each_budget(results: Results) -> None:
+    rows = TABLES["incremental"](SMALL, results)
+    for column in ("rank_treated", "rank_incremental"):
+        for budget in SMALL.budgets:
+            ranks = sorted(row[column] for row in rows if row["budget"] == budget)
+            assert ranks == [1, 2, 3, 4]
+    assert all(row["low"] <= row["mean"] <= row["high"] for row in rows)
+
+
+def test_every_combination_is_compared_and_the_best_comes_first(results: Results) -> None:
+    rows = TABLES["ablation"](SMALL, results)
+    assert len(rows) == len(combinations()) == 4 + 2
+    gains = [row["incremental"] for row in rows]
+    assert gains == sorted(gains, reverse=True)
+
+
+def test_the_naive_rival_is_compared_with_all_others(results: Results) -> None:
+    rows = TABLES["naive"](SMALL, results)
+    assert len(rows) == 2 * 3
+    assert all(row["low"] <= row["difference"] <= row["high"] for row in rows)

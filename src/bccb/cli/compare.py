@@ -96,7 +96,7 @@ def command(
     columns = columns_from(preset_name, treatment, control, arms, outcome, features, cost)
     if data is None and columns is not None:
         raise InputError("--data", None, "given, because options name columns of a file")
-    seed_list, budgets = _seeds(seeds), budget or [5_000.0]
+    seed_list, budgets = parse_seeds(seeds), budget or [5_000.0]
     _check(policy or [], budgets, jobs, json_file)
     trials, title, known = _trials(data, columns, users, history)
     names = policy or [name for name, spec in POLICIES.items() if known or not spec.needs_effects]
@@ -168,7 +168,7 @@ def _check(
             raise InputError("--json", str(json_file), "a file in a folder that can be written to")
 
 
-def _seeds(text: str) -> list[int]:
+def parse_seeds(text: str) -> list[int]:
     """``42:62`` is 42 to 61, as in Python; ``1,5,9`` is these three."""
     allowed = "first:last+1, such as 42:62, or a list, such as 42,43"
     try:
@@ -185,9 +185,9 @@ def _seeds(text: str) -> list[int]:
     return seeds
 
 
-def _with_progress(found: Iterator[Row], total: int) -> list[Row]:
-    """Collect the rows under a progress bar; the first run of a policy also compiles it."""
-    bar = Progress(
+def progress_bar() -> Progress:
+    """A bar with the time left, on standard error, which vanishes when done."""
+    return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
@@ -195,8 +195,12 @@ def _with_progress(found: Iterator[Row], total: int) -> list[Row]:
         console=notes,
         transient=True,
     )
+
+
+def _with_progress(found: Iterator[Row], total: int) -> list[Row]:
+    """Collect the rows under a progress bar; the first run of a policy also compiles it."""
     rows = []
-    with bar:
+    with progress_bar() as bar:
         task = bar.add_task("replaying (compiling first)", total=total)
         for row in found:
             rows.append(row)

@@ -66,9 +66,11 @@ def logistic_regression(features: Floats, outcomes: Floats, arm: int) -> Floats:
     try:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
+        from threadpoolctl import threadpool_limits
     except ImportError:
         raise MissingExtraError("scikit-learn", "lab") from None
-    with warnings.catch_warnings():
+    # One thread: sums in another order would end the unconverged search at another place.
+    with threadpool_limits(1), warnings.catch_warnings():
         # the defaults stop at 100 iterations, converged or not, and so does the paper's pipeline
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = LogisticRegression().fit(features, outcomes)

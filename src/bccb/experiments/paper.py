@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from bccb.drivers import Composition
 from bccb.errors import InputError
 from bccb.experiments.plan import Run
-from bccb.policies import POLICIES, spec_of
+from bccb.pacers import PACERS
+from bccb.policies import POLICIES, Spec, spec_of
 
 OURS = "bccb"
 OFFLINE = "offline-uplift"
+USERS = 100_000
 BUDGETS = (1_000.0, 2_000.0, 3_000.0, 5_000.0, 8_000.0)
 MIDDLE = 5_000.0  # the budget of every experiment but the first
 SIZES = (500, 1_000, 2_000, 3_000, 5_000, 7_500, 10_000, 15_000, 25_000, 50_000)
@@ -33,7 +36,7 @@ SWEEPS: Mapping[str, tuple[float, ...]] = MappingProxyType(
 class Setup:
     """The size of the experiments: the paper's, or one scaled to another trial."""
 
-    users: int = 100_000
+    users: int = USERS
     budgets: tuple[float, ...] = BUDGETS
     middle: float = MIDDLE
     sizes: tuple[int, ...] = SIZES
@@ -43,6 +46,17 @@ class Setup:
             name for name, spec in POLICIES.items() if not spec.needs_effects
         )
     )
+
+    @classmethod
+    def scaled(cls, rows: int, seeds: tuple[int, ...]) -> Setup:
+        """Two thirds of another trial as the stream, budgets in proportion, history of the rest."""
+        users = min(USERS, 2 * rows // 3)
+        sizes = tuple(n for n in SIZES if n <= rows - users)
+        if len(sizes) < 2:
+            raise InputError("the number of rows of the log", rows, f"at least {3 * SIZES[1]:,}")
+        share = users / USERS
+        budgets = tuple(budget * share for budget in BUDGETS)
+        return cls(users=users, budgets=budgets, middle=MIDDLE * share, sizes=sizes, seeds=seeds)
 
     @property
     def few_seeds(self) -> tuple[int, ...]:
@@ -96,6 +110,41 @@ def diagnostics(setup: Setup) -> list[Run]:
     return [at(setup, name, setup.middle, seed) for name in setup.policies for seed in setup.seeds]
 
 
+# Ours: what each component is worth. A constant effect needs the price that suits its scale.
+EXPLORED: Mapping[str, tuple[tuple[str, float | None], ...]] = MappingProxyType(
+    {  # estimator: explorers, and the weight of those that have one
+        "none": (("beta-difference", 0.1), ("beta-difference", 1.0)),
+        "constant": (("none", None),),
+        "two-model": (("coin", None), ("beta-difference", 0.1)),
+        "ridge-pair": (("none", None), ("beta-difference", 0.1), ("upper-confidence", None)),
+        "frozen": (("none", None), ("beta-difference", 0.1)),
+    }
+)
+SCALE_FREE = ("none", "budget-forecast")
+
+
+def combinations() -> list[Spec]:
+    """Every sensible estimator x explorer x pacer, as policies that look at the cost."""
+    found = []
+    for estimator, explorers in EXPLORED.items():
+        for explorer, weight in explorers:
+            for pacer in SCALE_FREE if estimator == "constant" else PACERS:
+                shown = explorer if weight is None else f"{explorer} {weight:g}"
+                parameters = {} if weight is None else {"eta": weight}
+                composition = Composition(estimator, explorer, pacer)
+                name = f"{estimator} x {shown} x {pacer}"
+                found.append(Spec(name, "", composition, parameters))
+    return found
+
+
+def ablation(setup: Setup) -> list[Run]:
+    """Ours: every combination at the middle budget."""
+    largest = max(setup.sizes)
+    return [
+        Run.of(spec, setup.middle, seed, largest) for spec in combinations() for seed in setup.seeds
+    ]
+
+
 EXPERIMENTS = MappingProxyType(
     {
         "online": online,
@@ -103,6 +152,9 @@ EXPERIMENTS = MappingProxyType(
         "sensitivity": sensitivity,
         "diagnostics": diagnostics,
         "stability": crossover,
+        "ablation": ablation,
+        "incremental": online,
+        "naive": online,
     }
 )
 

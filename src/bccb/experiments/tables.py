@@ -15,6 +15,8 @@ from bccb.experiments.plan import Run
 from bccb.policies import spec_of
 from bccb.types import Floats
 
+CHEAPEST = "cheapest-first"
+
 Results: TypeAlias = Callable[[Run], Mapping[str, Any]]
 Row: TypeAlias = dict[str, Any]
 
@@ -105,6 +107,56 @@ def stability(setup: Setup, results: Results) -> list[Row]:
     return rows
 
 
+def ablation(setup: Setup, results: Results) -> list[Row]:
+    """Each combination of components: treated and incremental conversions, and the spend."""
+    rows = []
+    for spec in paper.combinations():
+        runs = [results(Run.of(spec, setup.middle, seed, max(setup.sizes))) for seed in setup.seeds]
+        figures = {
+            field: np.array([run[field] for run in runs])
+            for field in ("conversions", "incremental", "spend")
+        }
+        estimator, explorer, pacer = spec.name.split(" x ")
+        row: Row = {"estimator": estimator, "explorer": explorer, "pacer": pacer}
+        for field, values in figures.items():
+            row |= {field: float(values.mean()), f"{field}_deviation": float(values.std(ddof=1))}
+        rows.append(row)
+    return sorted(rows, key=lambda row: -row["incremental"])
+
+
+def incremental(setup: Setup, results: Results) -> list[Row]:
+    """Table 1 in incremental conversions, with intervals, and both ranks at each budget."""
+    treated, rows = online(setup, results), online(setup, results, "incremental")
+    for budget in setup.budgets:
+        for column, table in (("rank_treated", treated), ("rank_incremental", rows)):
+            group = [row for row in table if row["budget"] == budget]
+            order = sorted(group, key=lambda row: -row["mean"])
+            rank = {row["policy"]: place for place, row in enumerate(order, 1)}
+            for row in rows:
+                if row["budget"] == budget:
+                    row[column] = rank[row["policy"]]
+    for row in rows:
+        values = _over_seeds(setup, results, row["policy"], row["budget"], "incremental")
+        row["low"], row["high"] = paired_bootstrap(values, np.zeros_like(values))
+    return rows
+
+
+def naive(setup: Setup, results: Results) -> list[Row]:
+    """Every policy against the one that looks at the cost alone."""
+    rows = []
+    for budget in setup.budgets:
+        rival = _over_seeds(setup, results, CHEAPEST, budget)
+        for name in setup.policies:
+            if name == CHEAPEST:
+                continue
+            values = _over_seeds(setup, results, name, budget)
+            low, high = paired_bootstrap(values, rival)
+            difference = float((values - rival).mean())
+            told = {"difference": difference, "low": low, "high": high}
+            rows.append({"budget": budget, "policy": name, **told, "p": paired_t(values, rival)})
+    return rows
+
+
 TABLES = MappingProxyType(
     {
         "online": online,
@@ -112,6 +164,9 @@ TABLES = MappingProxyType(
         "sensitivity": sensitivity,
         "diagnostics": diagnostics,
         "stability": stability,
+        "ablation": ablation,
+        "incremental": incremental,
+        "naive": naive,
     }
 )
 

@@ -1,0 +1,157 @@
+"""The paper's claims, and what the runs say of each: holds, does not hold, or cannot tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from bccb.errors import MissingExtraError
+from bccb.evaluate.statistics import LEVEL
+from bccb.experiments.paper import OURS, Setup
+
+Verdict: TypeAlias = Literal["holds", "does not hold", "cannot tell"]
+Row: TypeAlias = Mapping[str, Any]
+
+RIVALS = ("thompson", "budgeted-thompson", "hte-greedy", "uplifting-bandit")
+CROSSOVER = 7_500
+RATIOS = (2.3, 3.6)
+ROBUST = 0.3  # a coefficient of variation below this counts as robust
+SAMPLE_ORDER = ("bccb", "budgeted-thompson", "hte-greedy", "thompson")
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One claim with its verdict and the figure that decides it."""
+
+    text: str
+    verdict: Verdict
+    figure: str
+
+
+def best_at_every_budget(rows: Sequence[Row]) -> Claim:
+    """Ours has the highest mean of the online methods, surely so at every budget."""
+    behind, unsure = [], []
+    for row in _rivals(rows):
+        lead = _mean(rows, OURS, row["budget"]) - row["mean"]
+        told = f"{row['policy']} at {row['budget']:,.0f} by {abs(lead):.1f} (p = {row['p']:.2g})"
+        if row["p"] >= LEVEL:
+            unsure.append(told)
+        elif lead < 0:
+            behind.append(told)
+    verdict: Verdict = "does not hold" if behind else "cannot tell" if unsure else "holds"
+    figure = "; ".join(["behind " + told for told in behind] + ["tied with " + t for t in unsure])
+    return Claim("bccb is the best online method at every budget", verdict, figure or "all ahead")
+
+
+def beyond_doubt(rows: Sequence[Row]) -> Claim:
+    """P < 0.001 against each online method at every budget."""
+    worst = max(_rivals(rows), key=lambda row: float(row["p"]))
+    verdict: Verdict = "holds" if worst["p"] < 0.001 else "does not hold"
+    figure = f"largest p = {worst['p']:.2g}, {worst['policy']} at {worst['budget']:,.0f}"
+    return Claim("the lead has p < 0.001 at every comparison", verdict, figure)
+
+
+def crossover_point(rows: Sequence[Row], found: int | None) -> Claim:
+    """Offline overtakes at n = 7,500."""
+    sizes = [row["n"] for row in rows]
+    near = CROSSOVER in sizes and found in sizes
+    steps = abs(sizes.index(found) - sizes.index(CROSSOVER)) if near and found else None
+    verdict: Verdict = "holds" if steps == 0 else "cannot tell" if steps == 1 else "does not hold"
+    at = next((row for row in rows if row["n"] == CROSSOVER), None)
+    figure = f"found at {found:,}" if found else "none found"
+    if at is not None:
+        interval = f"[{at['low']:+.1f}, {at['high']:+.1f}]"
+        figure += f"; at {CROSSOVER:,} the difference is {at['difference']:+.1f} {interval}"
+    return Claim("offline overtakes bccb at n = 7,500", verdict, figure)
+
+
+def failure_on_little_history(rows: Sequence[Row], seeds: int) -> Claim:
+    """Offline fits mostly fail up to n = 1,000."""
+    failed = {row["n"]: row["failed_fits"] for row in rows if row["n"] <= 1_000}
+    verdict: Verdict = (
+        "holds" if all(2 * count > seeds for count in failed.values()) else "does not hold"
+    )
+    figure = ", ".join(f"{count} of {seeds} at {n:,}" for n, count in failed.items())
+    return Claim("offline fits mostly fail up to n = 1,000", verdict, f"failed: {figure}")
+
+
+def steadier(rows: Sequence[Row], seeds: int) -> Claim:
+    """Ours varies 2.3 to 3.6 times less from run to run."""
+    try:
+        from scipy import stats
+    except ImportError:
+        raise MissingExtraError("scipy", "lab") from None
+    reach = float(stats.f.ppf(1 - LEVEL / 2, seeds - 1, seeds - 1)) ** 0.5
+    ratios = [row["ratio"] for row in rows if row["ratio"]]
+    inside = all(RATIOS[0] <= ratio <= RATIOS[1] for ratio in ratios)
+    touching = all(ratio / reach <= RATIOS[1] and ratio * reach >= RATIOS[0] for ratio in ratios)
+    verdict: Verdict = "holds" if inside else "cannot tell" if touching else "does not hold"
+    figure = f"ratios {min(ratios):.2f} to {max(ratios):.2f}, each within a factor {reach:.2f}"
+    return Claim("bccb's deviation is 2.3 to 3.6 times lower than offline's", verdict, figure)
+
+
+def robust(rows: Sequence[Row]) -> Claim:
+    """Only the exploration weight needs care."""
+    variation = {row["parameter"]: row["cv"] or 0.0 for row in rows}
+    fragile = [name for name, value in variation.items() if value >= ROBUST]
+    verdict: Verdict = "holds" if fragile in ([], ["eta"]) else "does not hold"
+    figure = ", ".join(f"{name} {value:.2f}" for name, value in variation.items())
+    return Claim("bccb is robust to four of its five parameters", verdict, f"variation: {figure}")
+
+
+def sample_order(rows: Sequence[Row]) -> Claim:
+    """The order of effective sample sizes."""
+    sizes = {row["policy"]: row["mean"] for row in rows}
+    order = sorted(SAMPLE_ORDER, key=lambda name: -sizes[name])
+    verdict: Verdict = "holds" if tuple(order) == SAMPLE_ORDER else "does not hold"
+    figure = " > ".join(f"{name} {sizes[name]:,.0f}" for name in order)
+    return Claim("sample sizes are ordered bccb, budgeted, greedy, Thompson", verdict, figure)
+
+
+def same_ranking(treated: Sequence[Row], incremental: Sequence[Row]) -> Claim:
+    """Ranking by treated conversions equals ranking by incremental ones."""
+    apart, surely = [], []
+    for row in _rivals(incremental):
+        budget = row["budget"]
+        gain = _mean(incremental, OURS, budget) - row["mean"]
+        lead = _mean(treated, OURS, budget) - _mean(treated, row["policy"], budget)
+        if gain * lead < 0:
+            apart.append(f"{row['policy']} at {budget:,.0f}")
+            if row["p"] < LEVEL:
+                surely.append(apart[-1])
+    others = sum(row["rank_treated"] != row["rank_incremental"] for row in incremental)
+    verdict: Verdict = "does not hold" if surely else "cannot tell" if others else "holds"
+    against = f"against bccb {len(apart)}, surely {len(surely)}"
+    figure = f"{others} of {len(incremental)} ranks differ; {against}"
+    return Claim("treated and incremental conversions rank the methods alike", verdict, figure)
+
+
+def claims(setup: Setup, tables: Mapping[str, Sequence[Row]], crossover: int | None) -> list[Claim]:
+    """Every claim that these tables can judge."""
+    seeds = len(setup.seeds)
+    found = []
+    if "online" in tables:
+        found += [best_at_every_budget(tables["online"]), beyond_doubt(tables["online"])]
+    if "crossover" in tables:
+        found.append(crossover_point(tables["crossover"], crossover))
+        found.append(failure_on_little_history(tables["crossover"], seeds))
+    if "stability" in tables:
+        found.append(steadier(tables["stability"], seeds))
+    if "sensitivity" in tables:
+        found.append(robust(tables["sensitivity"]))
+    if "diagnostics" in tables:
+        found.append(sample_order(tables["diagnostics"]))
+    if "online" in tables and "incremental" in tables:
+        found.append(same_ranking(tables["online"], tables["incremental"]))
+    return found
+
+
+def _rivals(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if row["policy"] in RIVALS]
+
+
+def _mean(rows: Sequence[Row], policy: str, budget: float) -> float:
+    return next(
+        float(row["mean"]) for row in rows if (row["policy"], row["budget"]) == (policy, budget)
+    )

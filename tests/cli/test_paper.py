@@ -1,0 +1,107 @@
+"""``bccb paper``: its files, its resuming, its own-data scale, its refusals."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bccb.data import simulate, write_log
+
+pytestmark = pytest.mark.compiled
+ONLY = ["--only", "crossover", "--only", "diagnostics"]
+
+
+def paper(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "bccb", "paper", "--out", str(folder), *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("trial") / "trial.parquet"
+    write_log(simulate(9_000, seed=1, outcome="visit"), path)
+    return path
+
+
+def tables(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in sorted(folder.glob("*-table.*"))}
+
+
+def test_a_users_own_trial_is_run_at_its_scale_and_written(trial: Path, tmp_path: Path) -> None:
+    done = paper(tmp_path, "--data", str(trial), "--seeds", "1:3", *ONLY)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads((tmp_path / "crossover-table.json").read_text())
+    assert [row["n"] for row in rows] == [500, 1_000, 2_000, 3_000]
+    with (tmp_path / "diagnostics-runs.csv").open() as file:
+        assert {float(run["budget"]) for run in csv.DictReader(file)} == {300.0}
+    assert "the paper's claims" in done.stdout
+
+
+def test_jobs_change_no_figure_and_a_second_run_makes_nothing(trial: Path, tmp_path: Path) -> None:
+    told = []
+    for jobs in ("1", "2"):
+        folder = tmp_path / jobs
+        paper(folder, "--data", str(trial), "--seeds", "1:3", "--jobs", jobs, *ONLY)
+        told.append(tables(folder))
+        stored = (folder / "runs.jsonl").read_bytes()
+        assert paper(folder, "--data", str(trial), "--seeds", "1:3", *ONLY).returncode == 0
+        assert (folder / "runs.jsonl").read_bytes() == stored
+    assert told[0] == told[1]
+    assert len(told[0]) == 4
+
+
+def test_a_killed_run_goes_on_where_it_stopped(trial: Path, tmp_path: Path) -> None:
+    options = ["--data", str(trial), "--seeds", "1:7", "--jobs", "1", *ONLY]
+    assert paper(tmp_path / "whole", *options).returncode == 0
+    folder = tmp_path / "killed"
+    command = [sys.executable, "-m", "bccb", "paper", "--out", str(folder), *options]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    store = folder / "runs.jsonl"
+    limit = time.monotonic() + 60
+    while not (store.exists() and store.read_bytes().count(b"\n") > 5):
+        assert child.poll() is None
+        assert time.monotonic() < limit
+        time.sleep(0.005)
+    os.kill(child.pid, signal.SIGKILL)
+    child.communicate()
+    kept = store.read_bytes()
+    assert paper(folder, *options).returncode == 0
+    assert store.read_bytes().startswith(kept[: kept.rfind(b"\n") + 1])
+    assert tables(folder) == tables(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--only", "crossovers"], "--only is 'crossovers', but must be one of online, crossover"),
+        (["--seeds", "4"], "--seeds is '4', but must be at least 2"),
+        (["--jobs", "0"], "--jobs is 0, but must be 1 or above"),
+        (["--preset", "criteo"], "--data is None, but must be given"),
+        (["--data", "TRIAL", "--engine", "slurm"], "is not one of"),
+    ],
+)
+def test_bad_input_runs_nothing(
+    options: list[str], message: str, trial: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "out"
+    done = paper(folder, *(word.replace("TRIAL", str(trial)) for word in options))
+    assert done.returncode == 2
+    assert message in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+    assert not folder.exists()
+
+
+def test_a_log_too_small_is_refused_with_the_rows_it_needs(tmp_path: Path) -> None:
+    path = tmp_path / "small.parquet"
+    write_log(simulate(2_000, seed=1), path)
+    done = paper(tmp_path / "out", "--data", str(path))
+    assert done.returncode == 2
+    assert "the number of rows of the log is 2000, but must be at least 3,000" in done.stderr
