@@ -43,6 +43,9 @@ def test_a_users_own_trial_is_run_at_its_scale_and_written(trial: Path, tmp_path
     with (tmp_path / "diagnostics-runs.csv").open() as file:
         assert {float(run["budget"]) for run in csv.DictReader(file)} == {300.0}
     assert "the paper's claims" in done.stdout
+    whole = (tmp_path / "report.html").read_text()
+    assert "cheapest-first" in whole
+    assert "Published" not in whole
 
 
 def test_jobs_change_no_figure_and_a_second_run_makes_nothing(trial: Path, tmp_path: Path) -> None:

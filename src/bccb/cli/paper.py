@@ -32,12 +32,14 @@ from bccb.errors import InputError
 from bccb.evaluate.statistics import crossover
 from bccb.evaluate.trials import FileTrials, SimulatedTrials, Trial
 from bccb.experiments.claims import claims
-from bccb.experiments.paper import EXPERIMENTS, OFFLINE, Setup
+from bccb.experiments.paper import EXPERIMENTS, OFFLINE, Setup, at
 from bccb.experiments.plan import Run, file_digest, world_of
 from bccb.experiments.runner import Engine, execute
 from bccb.experiments.store import Store
 from bccb.experiments.tables import TABLES
 from bccb.files import written_whole
+from bccb.report import markdown
+from bccb.report.paper import page
 
 QUICK_SEEDS = 3
 
@@ -99,7 +101,20 @@ def command(
         out.print(_table(name, rows))
     judged = claims(setup, tables, _crossover(setup, find) if "crossover" in tables else None)
     out.print(_table("the paper's claims", [asdict(claim) for claim in judged]))
-    notes.print(f"wrote {folder}")
+    told = {
+        "data": "simulated users" if data is None else data.name,
+        "users": setup.users,
+        "seeds": list(setup.seeds),
+        "claims": [asdict(claim) for claim in judged],
+        "tables": tables,
+    }
+    _write_text(folder / "paper.json", json.dumps(told, indent=1) + "\n")
+    _write_text(folder / "paper.md", markdown.render(told))
+    shown = [at(setup, name, setup.middle, setup.seeds[0]) for name in setup.policies]
+    paths = [find(run) for run in shown] if {"online", "diagnostics"} & set(names) else []
+    as_published = preset_name == "criteo" or data is None
+    _write_text(folder / "report.html", page(told, paths, as_published=as_published))
+    notes.print(f"wrote {folder / 'report.html'} and the tables and runs beside it")
 
 
 def _setup(
@@ -168,15 +183,18 @@ def _write(folder: Path, name: str, rows: list[dict[str, Any]], runs: list[dict[
     """The table and every single run behind it, as CSV and JSON."""
     plain = [{key: value for key, value in run.items() if key != "trajectory"} for run in runs]
     for stem, content in ((f"{name}-table", rows), (f"{name}-runs", plain)):
-        with written_whole(folder / f"{stem}.json") as draft:
-            draft.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        _write_text(folder / f"{stem}.json", json.dumps(content, indent=1) + "\n")
         text = io.StringIO()
         headings = list(dict.fromkeys(key for row in content for key in row))
         writer = csv.DictWriter(text, headings, lineterminator="\n")
         writer.writeheader()
         writer.writerows(content)
-        with written_whole(folder / f"{stem}.csv") as draft:
-            draft.write_text(text.getvalue(), encoding="utf-8")
+        _write_text(folder / f"{stem}.csv", text.getvalue())
+
+
+def _write_text(path: Path, text: str) -> None:
+    with written_whole(path) as draft:
+        draft.write_text(text, encoding="utf-8")
 
 
 def _table(name: str, rows: list[dict[str, Any]]) -> Table:
@@ -185,13 +203,5 @@ def _table(name: str, rows: list[dict[str, Any]]) -> Table:
     for heading in headings:
         table.add_column(heading.replace("_", " "), justify="right")
     for row in rows:
-        table.add_row(*(_cell(row.get(heading)) for heading in headings))
+        table.add_row(*(markdown.cell(row.get(heading)) for heading in headings))
     return table
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        return f"{value:,.0f}" if value == int(value) and abs(value) >= 1_000 else f"{value:.3g}"
-    return str(value)

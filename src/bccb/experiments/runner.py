@@ -13,6 +13,7 @@ from bccb.experiments.plan import Run
 from bccb.experiments.store import Store
 
 Engine = Literal["local", "ray"]
+WAVE = 8  # tasks for each job of a wave: what a killed process may lose
 
 
 def execute(
@@ -35,10 +36,20 @@ def execute(
         return
     joblib = _joblib()
     with joblib.parallel_config(_backend(engine), n_jobs=jobs):
-        tasks = (joblib.delayed(make)(trials, group) for group in groups)
-        for made in joblib.Parallel(return_as="generator_unordered")(tasks):
+        tasks = [joblib.delayed(make)(trials, group) for group in groups]
+        for made in _made(joblib, tasks, jobs, engine):
             store.add((run.key(world), result) for run, result in made)
             yield len(made)
+
+
+def _made(joblib: Any, tasks: list[Any], jobs: int, engine: Engine) -> Iterator[list[Any]]:
+    """Results as they come; from Ray, whose backend gives them all at once, in waves."""
+    if engine == "local":
+        yield from joblib.Parallel(return_as="generator_unordered")(tasks)
+        return
+    wave = WAVE * jobs
+    for start in range(0, len(tasks), wave):
+        yield from joblib.Parallel()(tasks[start : start + wave])
 
 
 def make(trials: Callable[[int], Trial], group: Sequence[Run]) -> list[tuple[Run, dict[str, Any]]]:
@@ -77,5 +88,6 @@ def _backend(engine: Engine) -> str:
         from ray.util.joblib import register_ray
     except ImportError:
         raise MissingExtraError("ray", "ray") from None
-    register_ray()
+    register: Any = register_ray
+    register()
     return "ray"

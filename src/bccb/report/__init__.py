@@ -1,0 +1,1 @@
+"""The report: figures as SVG and one page that holds everything."""

@@ -1,0 +1,299 @@
+"""Figures as SVG text, the same bytes for the same rows, readable in grey and by the colour-blind.
+
+Nothing here touches pyplot, whose figures are global. Text stays text, so that it can be searched,
+copied and read aloud.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from bccb.errors import MissingExtraError
+from bccb.experiments.paper import OFFLINE, OURS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Row: TypeAlias = Mapping[str, Any]
+Dashes: TypeAlias = str | tuple[int, tuple[float, ...]]
+
+INK, QUIET = "#222222", "#767676"
+# Okabe and Ito's colours, grey in place of their yellow, which is too pale for a line on white.
+STYLES: Mapping[str, tuple[str, str, Dashes]] = MappingProxyType(
+    {  # policy: colour, marker, dashes
+        OURS: ("#0072B2", "o", "-"),
+        OFFLINE: ("#D55E00", "s", (0, (6, 2))),
+        "cheapest-first": ("#000000", "^", (0, (6, 2, 1, 2))),
+        "hte-greedy": ("#009E73", "D", (0, (3, 1.5))),
+        "thompson": ("#CC79A7", "v", (0, (1, 1.5))),
+        "budgeted-thompson": ("#E69F00", "P", (0, (8, 2, 1, 2, 1, 2))),
+        "uplifting-bandit": ("#56B4E9", "X", "-"),
+        "treat-all": ("#767676", "<", (0, (2, 3))),
+    }
+)
+SPARE = (("#000000", "*", ":"), ("#D55E00", "h", "-."), ("#009E73", ">", "-"))
+SETTINGS: Mapping[str, Any] = MappingProxyType(
+    {
+        "axes.axisbelow": True,
+        "axes.edgecolor": QUIET,
+        "axes.grid": True,
+        "axes.labelsize": 12,
+        "axes.spines.right": False,
+        "axes.spines.top": False,
+        "axes.titlesize": 12,
+        "font.family": "sans-serif",
+        "font.size": 11,
+        "grid.color": "#E4E4E4",
+        "legend.frameon": False,
+        "svg.fonttype": "none",
+        "text.parse_math": False,  # a $ is a dollar
+    }
+)
+
+
+def conversions_by_budget(
+    rows: Sequence[Row], outcome: str = "Conversions", currency: str = "$"
+) -> str:
+    """Mean of each policy at each budget, with a band of one deviation either side."""
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        for name in _last_highest(rows):
+            own = sorted((row for row in rows if row["policy"] == name), key=_budget)
+            budgets, means = [row["budget"] for row in own], [row["mean"] for row in own]
+            _band(axes, name, budgets, [(row["mean"], row["deviation"]) for row in own])
+            _line(axes, name, budgets, means, marker=_style(name)[1])
+        axes.set_xticks(sorted({row["budget"] for row in rows}))
+        axes.set_xlabel(f"Budget ({currency})")
+        axes.set_ylabel(f"{outcome} (mean ± 1 deviation)")
+        axes.margins(x=0.02)
+        if axes.get_ylim()[0] >= 0 or outcome == "Conversions":
+            axes.set_ylim(bottom=0)  # a count is never negative, though a band may be
+        _thousands(axes.xaxis, axes.yaxis)
+        _legend(axes)
+
+    return _svg(draw, f"{outcome} against budget", (9, 5))
+
+
+def crossover_curve(rows: Sequence[Row]) -> str:
+    """Offline after n rows of history against ours after none; below, the fits that failed.
+
+    The bars are the interval of the paired difference, drawn from the mean of ours: a bar that
+    does not touch the line of ours is a difference that the seeds can tell from none.
+    """
+
+    def draw(figure: Figure) -> None:
+        axes, below = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))
+        sizes = [row["n"] for row in rows]
+        offline, ours = ([row[f"{who}_mean"] for row in rows] for who in ("offline", "ours"))
+        _band(axes, OURS, sizes, [(row["ours_mean"], row["ours_deviation"]) for row in rows])
+        _line(axes, f"{OURS}, mean ± 1 deviation", sizes, ours, style=OURS)
+        middle = [row["ours_mean"] + (row["low"] + row["high"]) / 2 for row in rows]
+        reach = [(row["high"] - row["low"]) / 2 for row in rows]
+        look = {"fmt": "none", "ecolor": _style(OFFLINE)[0], "elinewidth": 1.4, "capsize": 5}
+        axes.errorbar(sizes, middle, reach, label="interval of the difference", **look)
+        _line(axes, f"{OFFLINE}, mean", sizes, offline, style=OFFLINE)
+        for failed, face in ((False, _style(OFFLINE)[0]), (True, "white")):
+            points = [row for row in rows if bool(row["failed_fits"]) is failed]
+            label = "some fits failed" if failed else "every fit succeeded"
+            means = [row["offline_mean"] for row in points]
+            dots = {"linestyle": "", "marker": "s", "markersize": 8, "markerfacecolor": face}
+            _line(axes, label, [row["n"] for row in points], means, style=OFFLINE, **dots)
+        axes.set_ylabel("Conversions")
+        axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+        _thousands(axes.yaxis)
+        _legend(axes)
+        _failures(below, rows)
+
+    return _svg(draw, "Conversions against rows of history", (9, 5.8))
+
+
+def paths(runs: Sequence[Row], currency: str = "$") -> str:
+    """Spend and price against time, a line for each run; a dot where its budget or stream ends."""
+
+    def draw(figure: Figure) -> None:
+        spend, price = figure.subplots(2, 1, sharex=True)
+        priceless: list[str] = []
+        for run in runs:
+            name, marker = str(run["policy"]), _style(str(run["policy"]))[1]
+            users, spent, prices, *_ = zip(*run["trajectory"], strict=True)
+            _line(spend, name, users, spent, marker=marker, markevery=[-1], clip_on=False)
+            times = [time for time, value in zip(users, prices, strict=True) if value > 0]
+            shown = [value for value in prices if value > 0]
+            _line(price, name, times, shown, marker=marker, markevery=[-1])
+            if not shown:
+                priceless.append(name)
+        spend.set_ylabel(f"Spend ({currency})")
+        spend.set_ylim(bottom=0)
+        price.set_ylabel(f"Price (least effect per {currency})")
+        price.set_yscale("log")
+        price.set_xlabel("Users so far")
+        price.set_xlim(left=0)
+        _thousands(spend.yaxis, price.xaxis, price.yaxis)
+        _legend(spend)
+        if priceless:
+            told = "\n".join(["Without a price:", *priceless])
+            price.annotate(told, (1.02, 1), xycoords="axes fraction", va="top", linespacing=1.5)
+
+    return _svg(draw, "Spend and price against users", (9, 6.5))
+
+
+def sensitivity_curves(rows: Sequence[Row]) -> str:
+    """The mean at each value of each parameter, a panel for each, on one scale."""
+    parameters = list(dict.fromkeys(str(row["parameter"]) for row in rows))
+
+    def draw(figure: Figure) -> None:
+        columns = min(3, len(parameters))
+        lines = -(-len(parameters) // columns)
+        panels = figure.subplots(lines, columns, sharey=True, squeeze=False).ravel()
+        for panel, parameter in zip(panels, parameters, strict=False):
+            own = [row for row in rows if row["parameter"] == parameter]
+            places = list(range(len(own)))  # evenly spaced: a sweep may hold 0, which has no log
+            _line(panel, "", places, [row["mean"] for row in own], style=OURS, marker="o")
+            panel.set_xticks(places, [f"{row['value']:g}" for row in own], fontsize=10)
+            panel.set_title(parameter.replace("_", " "), loc="left", fontweight="bold")
+            if own[0]["cv"] is not None:
+                panel.set_title(f"variation {own[0]['cv']:.0%}", loc="right")
+            panel.margins(x=0.08)
+        for panel in panels[len(parameters) :]:
+            panel.remove()
+        panels[0].set_ylim(0, 1.1 * max(row["mean"] for row in rows) or 1)
+        figure.set_layout_engine("constrained", w_pad=0.1, h_pad=0.08)
+        figure.supylabel("Conversions (mean)", fontsize=12)
+        figure.supxlabel("Value of the parameter", fontsize=12)
+
+    return _svg(draw, "Conversions against each parameter", (9, 5.4))
+
+
+def sample_sizes(rows: Sequence[Row]) -> str:
+    """The effective sample size of each policy, with one deviation either side."""
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        ordered = sorted(rows, key=lambda row: float(row["mean"]))
+        names = [str(row["policy"]) for row in ordered]
+        colours = [_style(OURS)[0] if name == OURS else "#B8C4CC" for name in names]
+        axes.barh(
+            names,
+            [row["mean"] for row in ordered],
+            xerr=[row["deviation"] for row in ordered],
+            color=colours,
+            error_kw={"ecolor": INK, "elinewidth": 1.2, "capsize": 4},
+        )
+        for place, row in enumerate(ordered):
+            _beside(axes, f"{row['mean']:,.0f}", (row["mean"] + row["deviation"], place), (8, 0))
+        axes.grid(visible=False, axis="y")
+        axes.tick_params(axis="y", length=0)
+        axes.margins(x=0.12)
+        axes.set_xlim(left=0)
+        axes.set_xlabel("Effective sample size (matched users, mean ± 1 deviation)")
+        _thousands(axes.xaxis)
+
+    return _svg(draw, "Effective sample size of each policy", (9, 0.8 + 0.42 * len(rows)))
+
+
+def _failures(axes: Axes, rows: Sequence[Row]) -> None:
+    """How many fits failed at each size, with its number; the axis of sizes stands below."""
+    from matplotlib.ticker import NullLocator
+
+    axes.set_xscale("log")
+    sizes = [row["n"] for row in rows]
+    failed = [row["failed_fits"] for row in rows]
+    # Widths grow with n, which makes them equal on a log axis.
+    axes.bar(sizes, failed, [0.12 * n for n in sizes], color="#B8C4CC", edgecolor=INK, lw=0.6)
+    for n, count in zip(sizes, failed, strict=True):
+        _beside(axes, f"{count}", (n, count), (0, 7), ha="center", fontsize=10)
+    axes.set_xticks(sizes)
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_ylim(0, 1.4 * max(failed) or 1)
+    axes.set_yticks([])
+    axes.set_ylabel("Failed\nfits")
+    axes.set_xlabel("Rows of history n (log scale)")
+    _thousands(axes.xaxis)
+    axes.tick_params(axis="x", labelrotation=35)
+
+
+def _line(
+    axes: Axes,
+    label: str,
+    across: Sequence[float],
+    up: Sequence[float],
+    style: str | None = None,
+    **look: Any,
+) -> None:
+    """A line in a policy's style; ours is thicker and in front. An empty one has no label."""
+    name = style or label
+    colour, _, dashes = _style(name)
+    ours = name == OURS
+    usual = {"color": colour, "linestyle": dashes, "linewidth": 2.6 if ours else 1.7}
+    if across:
+        axes.plot(across, up, label=label, zorder=3 if ours else 2, **{**usual, **look})
+
+
+def _band(axes: Axes, name: str, across: list[float], spans: list[tuple[float, float]]) -> None:
+    """One deviation either side of each mean, in a policy's colour."""
+    low, high = ([mean + sign * reach for mean, reach in spans] for sign in (-1, 1))
+    axes.fill_between(across, low, high, color=_style(name)[0], alpha=0.12, linewidth=0)
+
+
+def _beside(
+    axes: Axes, text: str, point: tuple[float, float], points: tuple[float, float], **look: Any
+) -> None:
+    """A number beside what it counts, so many points right and up."""
+    axes.annotate(text, point, points, textcoords="offset points", **{"va": "center", **look})
+
+
+def _style(name: str) -> tuple[str, str, Dashes]:
+    """A policy's colour, marker and dashes: the same in every figure."""
+    return STYLES.get(name) or SPARE[sum(name.encode()) % len(SPARE)]
+
+
+def _budget(row: Row) -> float:
+    return float(row["budget"])
+
+
+def _last_highest(rows: Sequence[Row]) -> list[str]:
+    """Policies, the best at the largest budget first: a legend in the order of the lines' ends."""
+    ends = {str(row["policy"]): float(row["mean"]) for row in sorted(rows, key=_budget)}
+    return sorted(ends, key=lambda name: -ends[name])
+
+
+def _thousands(*dimensions: Any) -> None:
+    from matplotlib.ticker import FuncFormatter
+
+    for dimension in dimensions:
+        dimension.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+
+
+def _legend(axes: Axes) -> None:
+    """Beside the axes, where it covers no data."""
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), handlelength=3.4, labelspacing=0.7)
+
+
+def _svg(draw: Callable[[Figure], None], title: str, inches: tuple[float, float]) -> str:
+    """Draw and write; no date, no random ids, and ids that stay unique on a page of figures."""
+    try:
+        import matplotlib
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtraError("matplotlib", "lab") from None
+    nameless: dict[str, Any] = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    text = io.StringIO()
+    # The defaults first: a reader's own matplotlibrc changes nothing.
+    settings: Any = {**matplotlib.rcParamsDefault, **SETTINGS, "svg.hashsalt": title}
+    with matplotlib.rc_context(settings):
+        figure = Figure(figsize=inches, layout="constrained")
+        FigureCanvasSVG(figure)
+        draw(figure)
+        figure.savefig(text, format="svg", metadata=nameless)
+    svg = text.getvalue()
+    prefix = re.sub(r"\W+", "-", title.lower())
+    svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{prefix}-", svg[svg.index("<svg") :])
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(title)}" ', 1)

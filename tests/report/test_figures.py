@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from bccb.errors import MissingExtraError
+from bccb.report import figures
+
+pytest.importorskip("matplotlib")
+
+POLICIES = ("bccb", "offline-uplift", "treat-all", "one-that-is-new")
+ONLINE: list[dict[str, Any]] = [
+    {"budget": budget, "policy": name, "mean": budget / 100 + place, "deviation": 2.0 + place}
+    for budget in (1_000.0, 8_000.0)
+    for place, name in enumerate(POLICIES)
+]
+CROSSOVER: list[dict[str, Any]] = [
+    {
+        "n": n,
+        "offline_mean": 8.0,
+        "offline_deviation": 36.0,
+        "ours_mean": 44.0,
+        "ours_deviation": 14.0,
+        "difference": -36.0,
+        "low": -49.0,
+        "high": -15.0,
+        "failed_fits": failed,
+    }
+    for n, failed in ((500, 17), (1_000, 16), (50_000, 0))
+]
+PATHS: list[dict[str, Any]] = [
+    {"policy": name, "trajectory": [[500.0, 9.0, price, 0.0], [1_000.0, 20.0, price / 2, 1.0]]}
+    for name, price in zip(POLICIES, (0.001, 0.002, 0.0, 3.0), strict=True)
+]
+SWEEPS: list[dict[str, Any]] = [
+    {"parameter": name, "value": value, "mean": 40.0 + value, "cv": cv}
+    for name, cv in (("eta", 0.57), ("warm_up", 0.11), ("least_pace", None))
+    for value in (0.0, 0.005)
+]
+SIZES: list[dict[str, Any]] = [
+    {"policy": name, "mean": 26_058.7 - place, "deviation": 90.0, "share": 0.2}
+    for place, name in enumerate(POLICIES)
+]
+DRAWINGS: dict[str, tuple[Callable[[list[dict[str, Any]]], str], list[dict[str, Any]]]] = {
+    "online": (figures.conversions_by_budget, ONLINE),
+    "crossover": (figures.crossover_curve, CROSSOVER),
+    "paths": (figures.paths, PATHS),
+    "sensitivity": (figures.sensitivity_curves, SWEEPS),
+    "sizes": (figures.sample_sizes, SIZES),
+}
+
+
+@pytest.fixture(params=DRAWINGS)
+def drawing(request: pytest.FixtureRequest) -> tuple[Any, list[dict[str, Any]]]:
+    return DRAWINGS[request.param]
+
+
+def texts(svg: str) -> list[str]:
+    return ["".join(found.itertext()).strip() for found in tree(svg).iter() if is_text(found)]
+
+
+def is_text(element: ElementTree.Element) -> bool:
+    return element.tag.endswith("}text")
+
+
+def tree(svg: str) -> ElementTree.Element:
+    return ElementTree.fromstring(svg)  # our own text
+
+
+def test_same_rows_give_the_same_bytes(drawing: tuple[Any, list[dict[str, Any]]]) -> None:
+    draw, rows = drawing
+    assert draw(rows) == draw(rows)
+
+
+def test_a_figure_is_one_labelled_svg_element(drawing: tuple[Any, list[dict[str, Any]]]) -> None:
+    draw, rows = drawing
+    root = tree(draw(rows))
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert root.get("role") == "img"
+    assert root.get("aria-label")
+
+
+def test_a_figure_refers_to_nothing_outside(drawing: tuple[Any, list[dict[str, Any]]]) -> None:
+    draw, rows = drawing
+    without_namespaces = re.sub(r'xmlns(:\w+)?="[^"]*"', "", draw(rows))
+    assert not re.search(r"https?://|<image|@import|\bsrc=", without_namespaces)
+
+
+def test_ids_are_unique_on_a_page_of_all_figures_and_references_are_met() -> None:
+    page = "".join(draw(rows) for draw, rows in DRAWINGS.values())
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    assert set(ids) >= set(re.findall(r'(?:url\(|href=")#([^")]+)', page))
+
+
+@pytest.mark.parametrize("name", ["online", "paths", "sizes"])
+def test_every_policy_is_named(name: str) -> None:
+    draw, rows = DRAWINGS[name]
+    assert set(texts(draw(rows))) >= set(POLICIES)
+
+
+def test_every_parameter_has_a_panel_with_its_values_and_its_variation() -> None:
+    found = texts(figures.sensitivity_curves(SWEEPS))
+    assert {"eta", "warm up", "least pace", "variation 57%", "variation 11%", "0.005"} <= set(found)
+
+
+def test_failed_fits_are_counted_and_marked() -> None:
+    found = texts(figures.crossover_curve(CROSSOVER))
+    assert {"17", "16", "some fits failed", "every fit succeeded"} <= set(found)
+
+
+def test_without_failed_fits_none_is_marked() -> None:
+    found = texts(figures.crossover_curve([{**row, "failed_fits": 0} for row in CROSSOVER]))
+    assert "some fits failed" not in found
+
+
+def test_policies_without_a_price_are_told_apart() -> None:
+    found = texts(figures.paths(PATHS))
+    assert found.count("treat-all") == 2  # in the legend and in the list
+    assert found.count("bccb") == 1
+
+
+def test_paths_are_drawn_when_no_policy_has_a_price() -> None:
+    found = texts(figures.paths([PATHS[2]]))
+    assert found.count("treat-all") == 2
+
+
+def test_large_numbers_have_separators() -> None:
+    assert "26,059" in texts(figures.sample_sizes(SIZES))
+    assert "8,000" in texts(figures.conversions_by_budget(ONLINE))
+    assert "50,000" in texts(figures.crossover_curve(CROSSOVER))
+
+
+def test_axes_name_the_outcome_and_the_currency() -> None:
+    found = texts(figures.conversions_by_budget(ONLINE, "Incremental conversions", "€"))
+    assert {"Budget (€)", "Incremental conversions (mean ± 1 deviation)"} <= set(found)
+
+
+def test_known_policies_differ_in_colour_and_in_marker() -> None:
+    colours, markers, _ = zip(*figures.STYLES.values(), strict=True)
+    assert len(set(colours)) == len(set(markers)) == len(figures.STYLES)
+
+
+def test_a_readers_own_settings_change_nothing() -> None:
+    import matplotlib
+
+    before = figures.sample_sizes(SIZES)
+    with matplotlib.rc_context({"font.size": 30, "lines.linewidth": 9}):
+        assert figures.sample_sizes(SIZES) == before
+        assert matplotlib.rcParams["font.size"] == 30
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtraError, match=re.escape("pip install 'bccb[lab]'")):
+        figures.sample_sizes(SIZES)

@@ -1,0 +1,56 @@
+"""The committed page is what the committed figures say, and these are what the runs give."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bccb.data import preset
+from bccb.evaluate.trials import FileTrials
+from bccb.experiments.paper import EXPERIMENTS, Setup
+from bccb.experiments.plan import Run
+from bccb.experiments.runner import execute
+from bccb.experiments.store import Store
+from bccb.experiments.tables import TABLES
+from bccb.report.markdown import render
+
+DOCS = Path(__file__).parents[2] / "docs"
+FIGURES = json.loads((DOCS / "paper.json").read_text(encoding="utf-8"))
+FOLDER = os.environ.get("BCCB_DATA")
+
+
+def test_the_page_is_rendered_from_the_figures_beside_it() -> None:
+    assert (DOCS / "paper.md").read_text(encoding="utf-8") == render(FIGURES)
+
+
+def test_the_page_has_every_experiment_and_claim() -> None:
+    assert list(FIGURES["tables"]) == list(EXPERIMENTS)
+    assert len(FIGURES["claims"]) == 8
+    page = render(FIGURES)
+    for claim in FIGURES["claims"]:
+        assert f"| {claim['text']} | {claim['verdict']} |" in page
+
+
+@pytest.mark.data
+@pytest.mark.compiled
+@pytest.mark.skipif(FOLDER is None, reason="BCCB_DATA does not name the folder of the trials")
+def test_the_figures_are_those_that_the_runs_give_today(tmp_path: Path) -> None:
+    """The replay diagnostics stand for all: every policy, every seed, at the middle budget."""
+    assert FOLDER is not None
+    setup = Setup()
+    path = str(Path(FOLDER) / "criteo_uplift_200k.parquet")
+    trials = FileTrials(path, preset("criteo"), setup.users, max(setup.sizes))
+    store = Store(tmp_path / "runs.jsonl")
+    for _ in execute(EXPERIMENTS["diagnostics"](setup), trials, "today", store, jobs=2):
+        pass
+
+    def find(run: Run) -> dict[str, Any]:
+        found = store.get(run.key("today"))
+        assert found is not None
+        return found
+
+    assert TABLES["diagnostics"](setup, find) == FIGURES["tables"]["diagnostics"]
