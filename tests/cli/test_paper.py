@@ -46,6 +46,7 @@ def test_a_users_own_trial_is_run_at_its_scale_and_written(trial: Path, tmp_path
     whole = (tmp_path / "report.html").read_text()
     assert "cheapest-first" in whole
     assert "Published" not in whole
+    assert {path.stem for path in tmp_path.glob("*.svg")} == {"crossover", "diagnostics", "paths"}
 
 
 def test_jobs_change_no_figure_and_a_second_run_makes_nothing(trial: Path, tmp_path: Path) -> None:

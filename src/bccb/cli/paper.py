@@ -39,7 +39,7 @@ from bccb.experiments.store import Store
 from bccb.experiments.tables import TABLES
 from bccb.files import written_whole
 from bccb.report import markdown
-from bccb.report.paper import page
+from bccb.report.paper import draw, page
 
 QUICK_SEEDS = 3
 
@@ -113,7 +113,10 @@ def command(
     shown = [at(setup, name, setup.middle, setup.seeds[0]) for name in setup.policies]
     paths = [find(run) for run in shown] if {"online", "diagnostics"} & set(names) else []
     as_published = preset_name == "criteo" or data is None
-    _write_text(folder / "report.html", page(told, paths, as_published=as_published))
+    drawn = draw(tables, paths)
+    for name, figure in drawn.items():
+        _write_text(folder / f"{name}.svg", figure + "\n")
+    _write_text(folder / "report.html", page(told, drawn, as_published=as_published))
     notes.print(f"wrote {folder / 'report.html'} and the tables and runs beside it")
 
 

@@ -41,14 +41,22 @@ PATHS = (
 )
 
 
-def page(
-    results: Mapping[str, Any], paths: Sequence[Mapping[str, Any]], *, as_published: bool
-) -> str:
-    """The report of ``results``, as ``markdown.render`` takes them, and one run for each policy."""
+def draw(
+    tables: Mapping[str, Sequence[Mapping[str, Any]]], paths: Sequence[Mapping[str, Any]]
+) -> dict[str, str]:
+    """The figures, as SVG: of every table that has one, and of one run for each policy."""
+    drawn = {name: figure for name, rows in tables.items() if (figure := _figure(name, rows))}
+    if paths:
+        drawn["paths"] = figures.paths([dict(run) for run in paths])
+    return drawn
+
+
+def page(results: Mapping[str, Any], drawn: Mapping[str, str], *, as_published: bool) -> str:
+    """The report of ``results``, as ``markdown.render`` takes them, with what ``draw`` drew."""
     tables: Mapping[str, Sequence[Mapping[str, Any]]] = results["tables"]
     seeds = results["seeds"]
     intro = [
-        f"`bccb paper` on {results['data']}: {results['users']:,} users in each stream, seeds "
+        f"bccb paper on {results['data']}: {results['users']:,} users in each stream, seeds "
         f"{seeds[0]} to {seeds[-1]}.",
     ]
     if as_published:
@@ -68,13 +76,13 @@ def page(
             TEXTS[name],
             list(rows),
             PUBLISHED.get(name) if as_published else None,
-            _figure(name, rows),
+            drawn.get(name),
         )
         for name, rows in tables.items()
     ]
-    if paths:
-        drawn = figures.paths([dict(run) for run in paths])
-        sections.append(Section("paths", "Spend and price over time", PATHS, [], None, drawn))
+    if "paths" in drawn:
+        title = "Spend and price over time"
+        sections.append(Section("paths", title, PATHS, [], None, drawn["paths"]))
     return report("The paper, run again", intro, claims, sections)
 
 
