@@ -105,6 +105,7 @@ def command(
         "data": "simulated users" if data is None else data.name,
         "users": setup.users,
         "seeds": list(setup.seeds),
+        "differences": _differences(data, columns, preset_name),
         "claims": [asdict(claim) for claim in judged],
         "tables": tables,
     }
@@ -131,6 +132,20 @@ def _setup(
             return Setup.scaled(rows, seeds)
         setup.check(rows)
     return setup
+
+
+def _differences(data: Path | None, columns: Columns | None, preset_name: str | None) -> list[str]:
+    """What a reader must know who compares these figures with the paper's."""
+    if data is None:
+        return ["The users are simulated, like those of the Criteo trial but not they themselves."]
+    if preset_name != "criteo":
+        return ["This is another trial than the paper's, with budgets in proportion to its users."]
+    rows = read_log(data, columns).users
+    return [
+        f"Differences from the paper's set-up: {rows:,} rows of the trial instead of 1,397,959; "
+        "costs and streams drawn with our own seeds; features standardised by the users seen so "
+        "far; open points read as docs/decisions says."
+    ]
 
 
 def _crossover(setup: Setup, find: Callable[[Run], dict[str, Any]]) -> int | None:

@@ -20,16 +20,15 @@ TITLES = {
 def render(results: Mapping[str, Any]) -> str:
     """The page: what was run, the verdicts, and every table.
 
-    ``results`` has ``data``, ``users``, ``seeds``, ``claims`` and ``tables``, as plain types.
+    ``results`` has ``data``, ``users``, ``seeds``, ``differences`` from the paper's set-up,
+    ``claims`` and ``tables``, as plain types.
     """
     seeds = results["seeds"]
     parts = [
         "# The paper, run again",
         f"`bccb paper` on {results['data']}: a stream of {results['users']:,} users for each of "
         f"the seeds {seeds[0]} to {seeds[-1]}. Written by the command itself; do not edit.",
-        "Differences from the paper's set-up: a sample of 200,000 rows of the trial instead of "
-        "1,397,959; costs and streams drawn with our own seeds; features standardised by the users "
-        "seen so far; the open points read as in `docs/decisions`.",
+        *results["differences"],
         "## What held",
         table(results["claims"]),
     ]

@@ -58,13 +58,8 @@ def page(results: Mapping[str, Any], drawn: Mapping[str, str], *, as_published: 
     intro = [
         f"bccb paper on {results['data']}: {results['users']:,} users in each stream, seeds "
         f"{seeds[0]} to {seeds[-1]}.",
+        *results["differences"],
     ]
-    if as_published:
-        intro.append(
-            "Differences from the paper's set-up: a sample of 200,000 rows of the trial instead of "
-            "1,397,959; costs and streams drawn with our own seeds; features standardised by the "
-            "users seen so far."
-        )
     claims = [
         {"claim": claim["text"], "verdict": claim["verdict"], "figure": claim["figure"]}
         for claim in results["claims"]
