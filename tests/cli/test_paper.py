@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from bccb.data import simulate, write_log
+from bccb.experiments.store import Store
 
 pytestmark = pytest.mark.compiled
 ONLY = ["--only", "crossover", "--only", "diagnostics"]
@@ -36,7 +37,7 @@ def tables(folder: Path) -> dict[str, str]:
 
 
 def test_a_users_own_trial_is_run_at_its_scale_and_written(trial: Path, tmp_path: Path) -> None:
-    done = paper(tmp_path, "--data", str(trial), "--seeds", "1:3", *ONLY)
+    done = paper(tmp_path, "--data", str(trial), "--seeds", "1:6", *ONLY)
     assert done.returncode == 0, done.stderr
     rows = json.loads((tmp_path / "crossover-table.json").read_text())
     assert [row["n"] for row in rows] == [500, 1_000, 2_000, 3_000]
@@ -109,3 +110,20 @@ def test_a_log_too_small_is_refused_with_the_rows_it_needs(tmp_path: Path) -> No
     done = paper(tmp_path / "out", "--data", str(path))
     assert done.returncode == 2
     assert "the number of rows of the log is 2000, but must be at least 3,000" in done.stderr
+
+
+def test_two_at_once_in_one_folder_are_refused(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs.jsonl")
+    done = paper(tmp_path, "--quick", "--only", "diagnostics")
+    assert done.returncode == 2
+    assert "another process is writing to" in done.stderr
+    store.close()
+
+
+def test_few_seeds_and_small_trials_give_tables_without_verdicts(tmp_path: Path) -> None:
+    path = tmp_path / "small.parquet"
+    write_log(simulate(3_000, seed=1, outcome="visit"), path)
+    done = paper(tmp_path / "out", "--data", str(path), "--seeds", "1,7", "--only", "stability")
+    assert done.returncode == 0, done.stderr
+    assert "the paper's claims" not in done.stdout
+    assert "the seeds 1, 7." in (tmp_path / "out" / "paper.md").read_text()

@@ -50,6 +50,7 @@ def test_only_what_is_missing_is_made_and_ends_with_the_same_figures(tmp_path: P
     store = Store(tmp_path / "parts.jsonl")
     part = [run for run in RUNS if run.policy == "bccb" and run.seed == 2]
     assert sum(execute(part, TRIALS, WORLD, store)) == len(set(part))
+    store.close()
     again = Store(store.path)
     assert sum(execute(RUNS, TRIALS, WORLD, again)) == len(set(RUNS)) - len(set(part))
     assert sum(execute(RUNS, TRIALS, WORLD, again)) == 0

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bccb import InputError
+from bccb import InputError, StateError
 from bccb.experiments.store import Store
 
 
@@ -22,6 +22,7 @@ def test_results_are_found_again_to_the_last_bit(tmp_path: Path) -> None:
     store = Store(path)
     store.add([("a", {"x": 0.1 + 0.2}), ("b", {"x": 1e-300})])
     store.add([("c", {"x": 3})])
+    store.close()
     again = Store(path)
     assert again.get("a") == {"x": 0.1 + 0.2}
     assert again.get("b") == {"x": 1e-300}
@@ -34,28 +35,34 @@ def test_a_file_cut_anywhere_keeps_its_whole_lines_and_can_be_added_to(
     tmp_path_factory: pytest.TempPathFactory, cut: int
 ) -> None:
     path = tmp_path_factory.mktemp("cut") / "runs.jsonl"
-    Store(path).add([(f"k{i}", {"x": i}) for i in range(5)])
+    first = Store(path)
+    first.add([(f"k{i}", {"x": i}) for i in range(5)])
+    first.close()
     whole = path.read_bytes()
     path.write_bytes(whole[:cut])
     store = Store(path)
     left = whole[:cut].count(b"\n")
     assert [store.get(f"k{i}") is not None for i in range(5)] == [i < left for i in range(5)]
     store.add([("new", {"x": 9})])
+    store.close()
     again = Store(path)
     assert again.get("new") == {"x": 9}
+    again.close()
     assert all(json.loads(line) for line in path.read_text().splitlines())
 
 
 def test_a_line_that_is_no_run_is_named(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
-    Store(path).add([("a", {})])
+    first = Store(path)
+    first.add([("a", {})])
+    first.close()
     path.write_bytes(path.read_bytes() + b"rubbish\n")
     with pytest.raises(InputError, match="line 2 of runs.jsonl is b'rubbish"):
         Store(path)
 
 
 def test_a_folder_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="on a disk with room"):
+    with pytest.raises(InputError, match="in a folder to write to"):
         Store(tmp_path / "absent" / "runs.jsonl").add([("a", {})])
 
 
@@ -81,3 +88,11 @@ def test_what_was_added_survives_a_kill(tmp_path: Path) -> None:
     child.stdout.close()
     store = Store(path)
     assert all(store.get(str(i)) == {"x": i} for i in range(max(said) + 1))
+
+
+def test_a_second_writer_is_refused_until_the_first_is_done(tmp_path: Path) -> None:
+    first = Store(tmp_path / "runs.jsonl")
+    with pytest.raises(StateError, match="another process is writing to"):
+        Store(tmp_path / "runs.jsonl")
+    first.close()
+    Store(tmp_path / "runs.jsonl").close()

@@ -100,7 +100,8 @@ def command(
         _write(folder, name, rows, [find(run) for run in EXPERIMENTS[name](setup)])
         out.print(_table(name, rows))
     judged = claims(setup, tables, _crossover(setup, find) if "crossover" in tables else None)
-    out.print(_table("the paper's claims", [asdict(claim) for claim in judged]))
+    if judged:
+        out.print(_table("the paper's claims", [asdict(claim) for claim in judged]))
     told = {
         "data": "simulated users" if data is None else data.name,
         "users": setup.users,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from bccb.errors import InputError, MissingExtraError
+from bccb.errors import InputError, MissingExtraError, StateError
 from bccb.evaluate.compare import run as replay_at
 from bccb.evaluate.trials import Trial
 from bccb.experiments.plan import Run
@@ -37,9 +37,13 @@ def execute(
     joblib = _joblib()
     with joblib.parallel_config(_backend(engine), n_jobs=jobs):
         tasks = [joblib.delayed(make)(trials, group) for group in groups]
-        for made in _made(joblib, tasks, jobs, engine):
-            store.add((run.key(world), result) for run, result in made)
-            yield len(made)
+        try:
+            for made in _made(joblib, tasks, jobs, engine):
+                store.add((run.key(world), result) for run, result in made)
+                yield len(made)
+        except joblib.externals.loky.process_executor.TerminatedWorkerError:
+            told = "a worker was killed, perhaps for memory: what is stored stays; run again"
+            raise StateError(f"{told}, with fewer jobs if it happens again") from None
 
 
 def _made(joblib: Any, tasks: list[Any], jobs: int, engine: Engine) -> Iterator[list[Any]]:
@@ -76,6 +80,7 @@ def _groups(runs: Iterable[Run]) -> list[list[Run]]:
 def _joblib() -> Any:
     try:
         import joblib
+        import joblib.externals.loky.process_executor
     except ImportError:
         raise MissingExtraError("joblib", "lab") from None
     return joblib

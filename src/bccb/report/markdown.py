@@ -23,18 +23,28 @@ def render(results: Mapping[str, Any]) -> str:
     ``results`` has ``data``, ``users``, ``seeds``, ``differences`` from the paper's set-up,
     ``claims`` and ``tables``, as plain types.
     """
-    seeds = results["seeds"]
     parts = [
         "# The paper, run again",
         f"`bccb paper` on {results['data']}: a stream of {results['users']:,} users for each of "
-        f"the seeds {seeds[0]} to {seeds[-1]}. Written by the command itself; do not edit.",
+        f"the seeds {span(results['seeds'])}. Written by the command itself; do not edit.",
         *results["differences"],
-        "## What held",
-        table(results["claims"]),
     ]
+    if results["claims"]:
+        parts += ["## What held", table(results["claims"])]
     for name, rows in results["tables"].items():
         parts += [f"## {TITLES[name]}", table(rows)]
     return "\n\n".join(parts) + "\n"
+
+
+def span(seeds: Sequence[int]) -> str:
+    """Seeds in words.
+
+    >>> span([1, 2, 3]), span([1, 7])
+    ('1 to 3', '1, 7')
+    """
+    first, last = seeds[0], seeds[-1]
+    whole = list(seeds) == list(range(first, last + 1))
+    return f"{first} to {last}" if whole and last > first else ", ".join(map(str, seeds))
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from bccb.experiments.published import PUBLISHED
 from bccb.report import figures
 from bccb.report.html import Section, report
-from bccb.report.markdown import TITLES
+from bccb.report.markdown import TITLES, span
 
 TEXTS = {
     "online": (
@@ -54,10 +54,9 @@ def draw(
 def page(results: Mapping[str, Any], drawn: Mapping[str, str], *, as_published: bool) -> str:
     """The report of ``results``, as ``markdown.render`` takes them, with what ``draw`` drew."""
     tables: Mapping[str, Sequence[Mapping[str, Any]]] = results["tables"]
-    seeds = results["seeds"]
     intro = [
         f"bccb paper on {results['data']}: {results['users']:,} users in each stream, seeds "
-        f"{seeds[0]} to {seeds[-1]}.",
+        f"{span(results['seeds'])}.",
         *results["differences"],
     ]
     claims = [
