@@ -57,6 +57,16 @@ POLICIES: dict[str, Spec] = {
             Composition("frozen", "none", "fixed-price"),
         ),
         Spec(
+            "offline-forecast",
+            "the same models at the price that uses the budget up",
+            Composition("frozen", "none", "budget-forecast"),
+        ),
+        Spec(
+            "offline-boosted",
+            "boosted trees fitted on history and frozen, at the price that uses the budget up",
+            Composition("boosted", "none", "budget-forecast"),
+        ),
+        Spec(
             "cheapest-first",
             "looks at the cost alone, at the price that uses the budget up",
             Composition("constant", "none", "budget-forecast"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bccb.estimators import constant, frozen, given, none, ridge_pair, two_model
+from bccb.estimators import boosted, constant, frozen, given, none, ridge_pair, two_model
 from bccb.kernels.component import Component
 
 ESTIMATORS: dict[str, Component] = {
@@ -13,6 +13,7 @@ ESTIMATORS: dict[str, Component] = {
         two_model.TWO_MODEL,
         ridge_pair.RIDGE_PAIR,
         frozen.FROZEN,
+        boosted.BOOSTED,
         given.GIVEN,
     )
 }

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bccb.errors import FitError, MissingExtraError
+from bccb.errors import MissingExtraError
+from bccb.estimators.history import by_arm
 from bccb.kernels.component import Component
 from bccb.kernels.jit import jit
 from bccb.kernels.linalg import row_dot, sigmoid
@@ -45,24 +46,12 @@ def predict(estimator: State, z: Floats, effect: Floats, spread: Floats) -> bool
 
 def fit(memory: Floats, log: Log) -> None:
     """Fit every arm on ``log`` and write the weights; on failure write nothing."""
-    d, K = log.features.shape[1], log.treatments
-    weights = [
-        logistic_regression(log.features[log.actions == arm], log.outcomes[log.actions == arm], arm)
-        for arm in range(K + 1)
-    ]
-    view_estimator(memory, d, K).weights[:] = weights
+    weights = [logistic_regression(features, outcomes) for features, outcomes in by_arm(log)]
+    view_estimator(memory, log.features.shape[1], log.treatments).weights[:] = weights
 
 
-def logistic_regression(features: Floats, outcomes: Floats, arm: int) -> Floats:
+def logistic_regression(features: Floats, outcomes: Floats) -> Floats:
     """The weights of one arm, the intercept last."""
-    if not features.shape[1]:
-        raise FitError("history has no features: nothing to fit")
-    name = "the control" if arm == 0 else f"treatment {arm}"
-    if len(np.unique(outcomes)) < 2:
-        only = f"only outcome {outcomes[0]:g}" if len(outcomes) else "no rows"
-        raise FitError(f"history of {len(outcomes)} rows in {name} has {only}: nothing to fit")
-    if not np.isin(outcomes, (0.0, 1.0)).all():
-        raise FitError(f"history in {name} has outcomes other than 0 and 1")
     try:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression

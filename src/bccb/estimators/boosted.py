@@ -1,0 +1,146 @@
+r"""Boosted trees (offline): one gradient-boosted classifier an arm, fitted on history, then fixed.
+
+Each is scikit-learn's ``HistGradientBoostingClassifier`` on the features as they come:
+
+    F_a(x) = b_a + sum_t v_t(leaf of x in tree t),    f_a = 1 / (1 + exp(-F_a)),
+    v = -0.1 sum_leaf (f - y) / (l2 + sum_leaf f (1 - f)),    tau_k(x) = f_k(x) - f_0(x).
+
+Where f is small, the sum of f (1 - f) over a leaf is about the number of conversions expected in
+it. With scikit-learn's l2 = 0 a leaf of 20 rows with one rare conversion is believed at once, and
+the model diverges. So l2 = 10: a leaf must hold some ten conversions to be believed, the old rule
+of ten events a parameter. Trees are 3 deep, as in scikit-learn's ``GradientBoostingClassifier``.
+Stopping early would hold back a tenth of a handful of conversions to judge by, and is off. All
+else is the default. ``docs/decisions`` has the figures.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bccb.errors import MissingExtraError
+from bccb.estimators.history import by_arm
+from bccb.kernels.component import Component
+from bccb.kernels.jit import jit
+from bccb.kernels.linalg import sigmoid
+from bccb.types import Floats, Log
+
+TREES, DEPTH = 100, 3
+LEAVES = 1 << DEPTH
+FORKS = LEAVES - 1
+place = np.uint64  # an index that cannot be below zero: Numba need not look, a third of the time
+ALWAYS_LEFT = float(np.finfo(np.float64).max)  # a threshold that no feature exceeds
+
+
+class State(NamedTuple):
+    """The trees of each arm, all whole: fork i leads to i's children 2 i + 1 and 2 i + 2."""
+
+    start: Floats  # (K+1,), b_a
+    feature: Floats  # (K+1, TREES, FORKS), which one is looked at
+    threshold: Floats  # (K+1, TREES, FORKS), left if the feature is not above it
+    leaf: Floats  # (K+1, TREES, LEAVES), v_t
+
+
+def size(d: int, K: int) -> int:
+    """The number of slots."""
+    slots = 1 + TREES * (2 * FORKS + LEAVES)
+    return (K + 1) * slots
+
+
+@jit
+def view_estimator(memory: Floats, d: int, K: int) -> State:
+    """See the memory as State."""
+    A = K + 1
+    first = A + A * TREES * FORKS
+    second = first + A * TREES * FORKS
+    return State(
+        memory[:A],
+        memory[A:first].reshape(A, TREES, FORKS),
+        memory[first:second].reshape(A, TREES, FORKS),
+        memory[second : second + A * TREES * LEAVES].reshape(A, TREES, LEAVES),
+    )
+
+
+@jit
+def raw_score(estimator: State, arm: int, z: Floats) -> float:
+    """F_a, summed in the order of the trees, as scikit-learn does."""
+    feature, threshold = estimator.feature[arm], estimator.threshold[arm]
+    score, leaf = estimator.start[arm], estimator.leaf[arm]
+    last = place(z.shape[0] - 1)  # a damaged file must not lead outside of z
+    for t in range(TREES):
+        i = 0
+        for _ in range(DEPTH):  # always to the bottom: no branch for the processor to guess
+            at = place(i)
+            which = min(place(int(feature[t, at])), last)
+            i = 2 * i + 1 + int(z[which] > threshold[t, at])
+        score += leaf[t, place(i - FORKS)]
+    return float(score)
+
+
+@jit
+def predict(estimator: State, z: Floats, effect: Floats, spread: Floats) -> bool:
+    """tau_k = f_k - f_0"""
+    f_0 = sigmoid(raw_score(estimator, 0, z))
+    for k in range(effect.shape[0]):
+        effect[k] = sigmoid(raw_score(estimator, k + 1, z)) - f_0
+        spread[k] = 0.0
+    return True
+
+
+def fit(memory: Floats, log: Log) -> None:
+    """Fit every arm on ``log`` and write its trees; on failure write nothing."""
+    models = [classifier(features, outcomes) for features, outcomes in by_arm(log)]
+    state = view_estimator(memory, log.features.shape[1], log.treatments)
+    for arm, model in enumerate(models):
+        state.start[arm] = model._baseline_prediction.item()
+        for t, (tree,) in enumerate(model._predictors):
+            grow(
+                tree.nodes, 0, 0, state.feature[arm, t], state.threshold[arm, t], state.leaf[arm, t]
+            )
+
+
+def classifier(features: Floats, outcomes: Floats) -> Any:
+    """The fitted classifier of one arm."""
+    try:
+        from sklearn.ensemble import HistGradientBoostingClassifier
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        raise MissingExtraError("scikit-learn", "lab") from None
+    model = HistGradientBoostingClassifier(
+        max_iter=TREES,
+        max_depth=DEPTH,
+        l2_regularization=10.0,
+        early_stopping=False,
+        random_state=0,  # of the rows that bins are found from, where there are very many
+    )
+    # One thread: sums in another order would round otherwise, and might split elsewhere.
+    with threadpool_limits(1):
+        return model.fit(features, outcomes)
+
+
+def grow(nodes: Any, node: int, i: int, feature: Floats, threshold: Floats, leaf: Floats) -> None:
+    """Write scikit-learn's subtree from ``node`` at place i of a whole tree.
+
+    A leaf that lies higher than the bottom stands at all places below it.
+    """
+    told = nodes[node]
+    if i >= FORKS:
+        leaf[i - FORKS] = told["value"]
+        return
+    ends = bool(told["is_leaf"])
+    feature[i] = 0 if ends else told["feature_idx"]
+    threshold[i] = ALWAYS_LEFT if ends else told["num_threshold"]
+    for side, child in enumerate(("left", "right")):
+        below = node if ends else int(told[child])
+        grow(nodes, below, 2 * i + 1 + side, feature, threshold, leaf)
+
+
+BOOSTED = Component(
+    name="boosted",
+    about="boosted trees",
+    size=size,
+    reads="raw",
+    fit=fit,
+    kernels={"view_estimator": view_estimator, "predict": predict},
+)

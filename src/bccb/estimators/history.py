@@ -1,0 +1,29 @@
+"""History by arm: the rows that a model of one arm is fitted on, or why it cannot be."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bccb.errors import FitError
+from bccb.types import Floats, Log
+
+
+def by_arm(log: Log) -> list[tuple[Floats, Floats]]:
+    """Features and outcomes of each arm, the control first; all can be fitted, or none is given."""
+    if not log.features.shape[1]:
+        raise FitError("history has no features: nothing to fit")
+    found = []
+    for arm in range(log.treatments + 1):
+        rows = log.actions == arm
+        _check(log.outcomes[rows], "the control" if arm == 0 else f"treatment {arm}")
+        found.append((log.features[rows], log.outcomes[rows]))
+    return found
+
+
+def _check(outcomes: Floats, name: str) -> None:
+    """Refuse what has no two classes, 0 and 1."""
+    if len(np.unique(outcomes)) < 2:
+        only = f"only outcome {outcomes[0]:g}" if len(outcomes) else "no rows"
+        raise FitError(f"history of {len(outcomes)} rows in {name} has {only}: nothing to fit")
+    if not np.isin(outcomes, (0.0, 1.0)).all():
+        raise FitError(f"history in {name} has outcomes other than 0 and 1")
