@@ -6,6 +6,7 @@ import hashlib
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from bccb.explorers import EXPLORERS
 from bccb.kernels.scaling import view_scaler
 from bccb.pacers import PACERS
 from bccb.policies import DEFAULT, POLICIES
+from bccb.policy import assemble, from_bytes
 from bccb.types import Floats
 
 NAMES = list(POLICIES)
@@ -321,6 +323,81 @@ def test_a_policy_that_needs_history_refuses_to_decide_without() -> None:
         policy.decide(np.zeros(D), 0.5)
     with pytest.raises(StateError, match=r"learned nothing: call learn\(log\)"):
         policy.decide_many(np.zeros((1, D)), [0.5])
+
+
+def warm(name: str = "bccb") -> Policy:
+    """A policy that learns row by row, but begins with history."""
+    spec = POLICIES[name]
+    return assemble(
+        "warm",
+        spec.composition,
+        budget=60,
+        horizon=400,
+        features=D,
+        treatments=1,
+        seed=5,
+        parameters=spec.parameters,
+        after_history=True,
+    )
+
+
+def test_a_policy_after_history_waits_for_it_saved_or_not() -> None:
+    policy = warm()
+    for waiting in (policy, from_bytes(policy.to_bytes())):
+        with pytest.raises(StateError, match=r"warm has learned nothing: call learn\(log\)"):
+            waiting.decide(np.zeros(D), 0.5)
+        assert waiting.needs_history
+    policy.learn(history(1))
+    for ready in (policy, from_bytes(policy.to_bytes())):
+        assert not ready.needs_history
+        assert ready.decide(np.zeros(D), 0.5).number == 1
+
+
+def test_a_policy_after_history_has_learned_what_the_same_without_would_have() -> None:
+    policy, plain = warm(), fresh("bccb")
+    for one in (policy, plain):
+        one.learn(history(1))
+    assert digest(policy, drive(policy)) == digest(plain, drive(plain))
+
+
+@pytest.mark.parametrize("name", ["bccb", "thompson", "uplifting-bandit", "hte-greedy"])
+def test_learning_twice_adds_up(name: str) -> None:
+    log, twice, once = history(1), fresh(name), fresh(name)
+    twice.learn(log.take(np.arange(150)))
+    twice.learn(log.take(np.arange(150, 400)))
+    once.learn(log)
+    assert digest(twice, drive(twice)) == digest(once, drive(once))
+    assert once.counts[drivers.HISTORY] == 400
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if POLICIES[name].composition.fitted])
+def test_a_fitted_policy_takes_history_once(name: str) -> None:
+    policy = fresh(name)
+    before = policy.memory.tobytes()
+    with pytest.raises(StateError, match=f"{name} was fitted on 400 rows: it takes history once"):
+        policy.learn(history(1))
+    assert policy.memory.tobytes() == before
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", ["bccb", "uplifting-bandit"])
+def test_a_long_history_is_learned_in_well_under_a_second(name: str) -> None:
+    policy = fresh(name, features=12)
+    policy.learn(history(1, features=12))  # compiles
+    log = history(1, count=50_000, features=12)
+    began = time.perf_counter()
+    policy.learn(log)
+    assert time.perf_counter() - began < 0.5
+
+
+def test_a_history_that_does_not_fit_the_policy_leaves_it_as_it_was() -> None:
+    policy = warm()
+    before = policy.to_bytes()
+    for log, what in ((history(1, features=D + 1), "features"), (history(2), "treatments")):
+        with pytest.raises(bccb.InputError, match=f"the number of {what} in the log"):
+            policy.learn(log)
+    assert policy.to_bytes() == before
+    assert policy.needs_history
 
 
 def test_a_history_that_cannot_be_fitted_leaves_the_policy_as_it_was() -> None:

@@ -50,6 +50,7 @@ COUNTS = 13
 MICROS = 1_000_000
 ROUNDING = 1e-15  # what a float of currency units may be off, in parts
 NOT_FINITE, NOT_A_COST = -1, -2  # instead of an action: nothing was changed
+NOT_LEARNED = -1  # instead of the rows of history: some must be learned before the first decision
 
 COST_AWARE = True
 
@@ -262,7 +263,7 @@ def absorb(
         see(parts.scaler, x[i])
         prepare(parts.scaler, x[i], z)
         learn(parts, z, actions[i], outcomes[i])
-    counts[HISTORY] += x.shape[0]
+    counts[HISTORY] = max(counts[HISTORY], 0) + x.shape[0]
 
 
 @jit
@@ -286,6 +287,11 @@ class Composition:
     def components(self) -> tuple[Component, Component, Component]:
         """The three components."""
         return ESTIMATORS[self.estimator], EXPLORERS[self.explorer], PACERS[self.pacer]
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the estimator is fitted on history at once, and not row by row."""
+        return self.components[0].fit is not None
 
     def to_dict(self) -> dict[str, Any]:
         """The composition in plain types."""

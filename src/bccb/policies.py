@@ -20,6 +20,12 @@ class Spec:
     composition: Composition
     parameters: Mapping[str, float] = field(default_factory=dict)
     needs_effects: bool = False  # the true ones, which only a simulator knows
+    after_history: bool = False  # begins with history, though it could begin without
+
+    @property
+    def needs_history(self) -> bool:
+        """Whether it must learn from history before the first user."""
+        return self.after_history or self.composition.fitted
 
 
 POLICIES: dict[str, Spec] = {
@@ -114,6 +120,7 @@ def make(
         treatments=treatments,
         seed=seed,
         parameters={**spec.parameters, **parameters},
+        after_history=spec.after_history,
     )
 
 

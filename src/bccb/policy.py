@@ -67,8 +67,7 @@ class Policy:
             name, composition, self.features, self.treatments, int(counts[drivers.SEED])
         )
         self._shape = (self.features,)
-        fits = composition.components[0].fit is not None
-        self.needs_history = bool(fits and counts[drivers.HISTORY] == 0)
+        self.needs_history = bool(counts[drivers.HISTORY] == drivers.NOT_LEARNED)
 
     def __repr__(self) -> str:
         money = f"spent {self.spent:g} of {self.budget:g}"
@@ -192,9 +191,15 @@ class Policy:
         self.kernels["observe_many"](self.counts, self.memory, traces, actions, ys, self._space)
 
     def learn(self, log: Log) -> None:
-        """Learn from history, before the first user. If that fails, nothing was learned."""
+        """Learn from history, before the first user. If that fails, nothing was learned.
+
+        Further history adds to what was learned, but for models that are fitted at once.
+        """
         if self.decisions:
             raise StateError(f"{self.decisions} users were decided on: history comes before them")
+        if self.composition.fitted and not self.needs_history:
+            rows = self.counts[drivers.HISTORY]
+            raise StateError(f"{self.name} was fitted on {rows} rows: it takes history once")
         self.check(log)
         estimator = self.composition.components[0]
         if estimator.fit is not None:
@@ -280,8 +285,12 @@ def assemble(
     treatments: int,
     seed: int,
     parameters: Mapping[str, float],
+    after_history: bool = False,
 ) -> Policy:
-    """A new policy from any composition, whether it stands in the table or not."""
+    """A new policy from any composition, whether it stands in the table or not.
+
+    ``after_history`` makes it wait for history, though its estimator could begin without.
+    """
     d = checks.whole("features", features, 0, 100_000)
     K = checks.whole("treatments", treatments, 1, 1_000)
     counts = np.zeros(drivers.COUNTS, np.int64)
@@ -292,6 +301,8 @@ def assemble(
     if not 1 / MICROS <= money <= MOST_MONEY:
         raise InputError("budget", budget, f"from 0.000001 to {MOST_MONEY:,.0f}")
     counts[drivers.BUDGET] = counts[drivers.REMAINING] = budget_micros(money)
+    if after_history or composition.fitted:
+        counts[drivers.HISTORY] = drivers.NOT_LEARNED
     counts[drivers.AT_ESTIMATOR :] = offsets = composition.offsets(d, K)
     memory = np.zeros(offsets[-1])
     rest = dict(parameters)

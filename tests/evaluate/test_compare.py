@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import bccb
 from bccb import InputError
 from bccb.data import read_log, simulate, write_log
 from bccb.evaluate.compare import (
@@ -20,6 +21,7 @@ from bccb.evaluate.compare import (
     summarise,
     to_json,
 )
+from bccb.evaluate.replay import replay
 from bccb.evaluate.trials import FileTrials, LoggedTrials, SimulatedTrials, Trial
 from bccb.policies import spec_of
 
@@ -140,6 +142,26 @@ def test_history_is_learned_once_for_all_budgets_and_changes_nothing() -> None:
     for budget, result in zip(budgets, together, strict=True):
         alone = one(trial, "offline-uplift", budget, 1).result
         assert (alone.conversions, alone.spend) == (result.conversions, result.spend)
+
+
+WARM = replace(spec_of("bccb"), name="warm", after_history=True)
+
+
+def test_a_policy_after_history_learns_it_at_every_budget() -> None:
+    trial = SimulatedTrials(2_000, 3_000)(1)
+    budgets = [20.0, 40.0]
+    for row, budget in zip(run(trial, WARM, budgets, 1), budgets, strict=True):
+        policy = bccb.make("bccb", budget=budget, horizon=2_000, features=12, seed=1)
+        policy.learn(trial.past)
+        alone = replay(policy, trial.log)
+        assert (row.result.matched, row.result.spend) == (alone.matched, alone.spend)
+        assert row.result.matched != one(trial, "bccb", budget, 1).result.matched
+
+
+def test_a_policy_after_history_treats_nobody_where_there_is_none() -> None:
+    (row,) = run(SimulatedTrials(500, 0)(1), WARM, [20.0], 1)
+    assert row.result.treated == 0
+    assert row.note.startswith("treats nobody: no rows are left for history")
 
 
 def test_trials_from_a_file_are_those_from_its_log(tmp_path: Path) -> None:

@@ -62,6 +62,10 @@ def test_history_matters_only_to_policies_that_learn_from_it() -> None:
     assert few == many
     few, many = (Run.of(spec_of("offline-uplift"), 10.0, 1, history) for history in (300, 800))
     assert few != many
+    warm = replace(spec_of("bccb"), after_history=True)
+    few, many = (Run.of(warm, 10.0, 1, history) for history in (300, 800))
+    assert few != many
+    assert many.spec == replace(warm, about="")
 
 
 @pytest.mark.parametrize(

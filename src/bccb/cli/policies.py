@@ -43,7 +43,7 @@ def _table() -> Table:
 def _needs(spec: Spec) -> str:
     if spec.needs_effects:
         return "effects"
-    return "history" if spec.composition.components[0].fit is not None else ""
+    return "history" if spec.needs_history else ""
 
 
 def _details(spec: Spec) -> str:

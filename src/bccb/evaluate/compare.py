@@ -137,6 +137,7 @@ def _fresh(spec: Spec, trial: Trial, log: Log, budget: float, seed: int) -> Poli
         treatments=log.treatments,
         seed=seed,
         parameters=parameters,
+        after_history=spec.after_history,
     )
 
 

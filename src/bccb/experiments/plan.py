@@ -29,19 +29,22 @@ class Run:
     budget: float
     seed: int
     history: int
+    after_history: bool = False
 
     @classmethod
     def of(cls, spec: Spec, budget: float, seed: int, history: int, **parameters: float) -> Run:
         """The run of a row of the table, some of its parameters changed."""
         changed: Mapping[str, float] = {**spec.parameters, **parameters}
         ordered = tuple(sorted(changed.items()))
-        kept = history if spec.composition.components[0].fit is not None else 0
-        return cls(spec.name, spec.composition, ordered, float(budget), seed, kept)
+        kept = history if spec.needs_history else 0
+        money, after = float(budget), spec.after_history
+        return cls(spec.name, spec.composition, ordered, money, seed, kept, after)
 
     @property
     def spec(self) -> Spec:
         """The policy, as a row that need not stand in the table."""
-        return Spec(self.policy, "", self.composition, dict(self.parameters))
+        parameters = dict(self.parameters)
+        return Spec(self.policy, "", self.composition, parameters, after_history=self.after_history)
 
     def key(self, world: str) -> str:
         """What this run's result is stored under, in a world of data and sources."""
