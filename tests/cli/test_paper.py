@@ -18,6 +18,7 @@ from bccb.experiments.store import Store
 
 pytestmark = pytest.mark.compiled
 ONLY = ["--only", "crossover", "--only", "diagnostics"]
+HISTORY = ["--only", "history", "--only", "advantage"]
 
 
 def paper(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
@@ -48,6 +49,16 @@ def test_a_users_own_trial_is_run_at_its_scale_and_written(trial: Path, tmp_path
     assert "cheapest-first" in whole
     assert "Published" not in whole
     assert {path.stem for path in tmp_path.glob("*.svg")} == {"crossover", "diagnostics", "paths"}
+
+
+def test_what_history_is_worth_is_told_for_every_size(trial: Path, tmp_path: Path) -> None:
+    done = paper(tmp_path, "--data", str(trial), "--seeds", "1:3", *HISTORY)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads((tmp_path / "history-table.json").read_text())
+    assert [row["n"] for row in rows] == [500, 1_000, 2_000, 3_000]
+    assert rows[-1]["offline-boosted_mean"] > 0
+    assert "offline-boosted mean ± deviation" in (tmp_path / "paper.md").read_text()
+    assert (tmp_path / "history.svg").exists()
 
 
 def test_jobs_change_no_figure_and_a_second_run_makes_nothing(trial: Path, tmp_path: Path) -> None:

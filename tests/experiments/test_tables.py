@@ -28,6 +28,11 @@ SMALL = Setup(
     policies=("thompson", "bccb", "offline-uplift", "cheapest-first"),
 )
 PAPER = Setup()
+ADVANTAGES = (
+    ("offline-forecast", "offline-uplift"),
+    ("not-made-yet", "bccb"),
+    ("cheapest-first", "offline-uplift"),
+)
 
 pytestmark = pytest.mark.compiled
 
@@ -38,6 +43,9 @@ def few_combinations() -> Iterator[None]:
     few = {"none": paper.EXPLORED["none"][:1], "constant": paper.EXPLORED["constant"]}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(paper, "EXPLORED", few)
+        patch.setattr(paper, "WITH_HISTORY", ("offline-uplift", "offline-forecast", "not-made-yet"))
+        patch.setattr(paper, "COLD", ("bccb", "cheapest-first"))
+        patch.setattr(paper, "ADVANTAGES", ADVANTAGES)
         yield
 
 
@@ -90,6 +98,46 @@ def test_crossover_counts_the_fits_that_failed(results: Results) -> None:
     )
     assert rows[0]["failed_fits"] == failed > 0
     assert rows[0]["low"] <= rows[0]["difference"] <= rows[0]["high"]
+
+
+def conversions(results: Results, name: str, n: int) -> list[float]:
+    return [
+        results(run)["conversions"]
+        for run in EXPERIMENTS["history"](SMALL)
+        if run.policy == name and run.history == n
+    ]
+
+
+def test_history_has_the_mean_of_every_known_method_at_every_size(results: Results) -> None:
+    rows = TABLES["history"](SMALL, results)
+    assert [row["n"] for row in rows] == [200, 5_000]
+    methods = ("offline-uplift", "offline-forecast", "bccb", "cheapest-first")
+    figures = [f"{name}_{figure}" for name in methods for figure in ("mean", "deviation")]
+    assert all(list(row) == ["n", *figures] for row in rows)
+    values = conversions(results, "offline-forecast", 5_000)
+    assert rows[1]["offline-forecast_mean"] == pytest.approx(np.mean(values))
+    assert rows[1]["offline-forecast_deviation"] == pytest.approx(np.std(values, ddof=1))
+    assert rows[0]["cheapest-first_mean"] == rows[1]["cheapest-first_mean"]  # begins cold
+
+
+def test_a_method_that_begins_cold_is_run_once_for_all_sizes() -> None:
+    cold = [run for run in EXPERIMENTS["history"](SMALL) if run.policy == "bccb"]
+    assert len(cold) == len(SMALL.seeds)
+
+
+def test_advantages_are_paired_differences_corrected_over_the_table(results: Results) -> None:
+    rows = TABLES["advantage"](SMALL, results)
+    told = [(row["n"], row["policy"], row["against"]) for row in rows]
+    pairs = (ADVANTAGES[0], ADVANTAGES[2])
+    assert told == [(n, *pair) for n in (200, 5_000) for pair in pairs]
+    ones = conversions(results, "cheapest-first", 0)
+    others = conversions(results, "offline-uplift", 5_000)
+    row = rows[-1]
+    assert row["difference"] == pytest.approx(np.mean(ones) - np.mean(others))
+    assert row["low"] <= row["difference"] <= row["high"]
+    assert row["p"] == pytest.approx(stats.ttest_rel(ones, others).pvalue)
+    smallest = min(rows, key=lambda row: row["p"])
+    assert smallest["p_holm"] == pytest.approx(min(1.0, 4 * smallest["p"]))
 
 
 def test_sensitivity_has_a_row_for_each_value_and_the_variation_of_their_means(

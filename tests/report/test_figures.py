@@ -33,6 +33,12 @@ CROSSOVER: list[dict[str, Any]] = [
     }
     for n, failed in ((500, 17), (1_000, 16), (50_000, 0))
 ]
+HISTORY: list[dict[str, Any]] = [
+    {"n": n}
+    | {f"{name}_mean": n / 100 + place for place, name in enumerate(POLICIES)}
+    | {f"{name}_deviation": 9.0 for name in POLICIES}
+    for n in (500, 50_000)
+]
 PATHS: list[dict[str, Any]] = [
     {"policy": name, "trajectory": [[500.0, 9.0, price, 0.0], [1_000.0, 20.0, price / 2, 1.0]]}
     for name, price in zip(POLICIES, (0.001, 0.002, 0.0, 3.0), strict=True)
@@ -49,6 +55,7 @@ SIZES: list[dict[str, Any]] = [
 DRAWINGS: dict[str, tuple[Callable[[list[dict[str, Any]]], str], list[dict[str, Any]]]] = {
     "online": (figures.conversions_by_budget, ONLINE),
     "crossover": (figures.crossover_curve, CROSSOVER),
+    "history": (figures.history_curves, HISTORY),
     "paths": (figures.paths, PATHS),
     "sensitivity": (figures.sensitivity_curves, SWEEPS),
     "sizes": (figures.sample_sizes, SIZES),
@@ -98,7 +105,7 @@ def test_ids_are_unique_on_a_page_of_all_figures_and_references_are_met() -> Non
     assert set(ids) >= set(re.findall(r'(?:url\(|href=")#([^")]+)', page))
 
 
-@pytest.mark.parametrize("name", ["online", "paths", "sizes"])
+@pytest.mark.parametrize("name", ["online", "history", "paths", "sizes"])
 def test_every_policy_is_named(name: str) -> None:
     draw, rows = DRAWINGS[name]
     assert set(texts(draw(rows))) >= set(POLICIES)
@@ -107,6 +114,11 @@ def test_every_policy_is_named(name: str) -> None:
 def test_every_parameter_has_a_panel_with_its_values_and_its_variation() -> None:
     found = texts(figures.sensitivity_curves(SWEEPS))
     assert {"eta", "warm up", "least pace", "variation 57%", "variation 11%", "0.005"} <= set(found)
+
+
+def test_methods_stand_in_the_legend_in_the_order_of_their_last_means() -> None:
+    found = [text for text in texts(figures.history_curves(HISTORY)) if text in POLICIES]
+    assert found == list(reversed(POLICIES))
 
 
 def test_failed_fits_are_counted_and_marked() -> None:
@@ -139,11 +151,6 @@ def test_large_numbers_have_separators() -> None:
 def test_axes_name_the_outcome_and_the_currency() -> None:
     found = texts(figures.conversions_by_budget(ONLINE, "Incremental conversions", "€"))
     assert {"Budget (€)", "Incremental conversions (mean ± 1 deviation)"} <= set(found)
-
-
-def test_known_policies_differ_in_colour_and_in_marker() -> None:
-    colours, markers, _ = zip(*figures.STYLES.values(), strict=True)
-    assert len(set(colours)) == len(set(markers)) == len(figures.STYLES)
 
 
 def test_a_readers_own_settings_change_nothing() -> None:

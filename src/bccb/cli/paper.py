@@ -218,9 +218,9 @@ def _write_text(path: Path, text: str) -> None:
 
 def _table(name: str, rows: list[dict[str, Any]]) -> Table:
     table = Table(title=f"\n{name}", box=box.SIMPLE_HEAD, padding=0, show_edge=False)
-    headings = list(dict.fromkeys(key for row in rows for key in row))
+    headings, lines = markdown.cells(rows)
     for heading in headings:
-        table.add_column(heading.replace("_", " "), justify="right")
-    for row in rows:
-        table.add_row(*(markdown.cell(row.get(heading)) for heading in headings))
+        table.add_column(heading, justify="right")
+    for line in lines:
+        table.add_row(*line)
     return table

@@ -61,9 +61,15 @@ class SimulatedTrials:
 
     def __call__(self, seed: int) -> Trial:
         """All users of the simulated log in their order; history under a seed of its own."""
-        log = simulate(self.users, seed=seed)
-        past = simulate(self.history, seed=PAST + seed) if self.history else log
-        return Trial(log, np.arange(self.users), past, np.arange(self.history))
+        return _simulated(self, seed)
+
+
+@lru_cache(maxsize=1)
+def _simulated(trials: SimulatedTrials, seed: int) -> Trial:
+    """Kept, because the runner makes one run of a seed after the other."""
+    log = simulate(trials.users, seed=seed)
+    past = simulate(trials.history, seed=PAST + seed) if trials.history else log
+    return Trial(log, np.arange(trials.users), past, np.arange(trials.history))
 
 
 @lru_cache(maxsize=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -21,6 +21,13 @@ SIZES = (500, 1_000, 2_000, 3_000, 5_000, 7_500, 10_000, 15_000, 25_000, 50_000)
 STABILITY_SIZES = (2_000, 5_000, 7_500, 10_000, 50_000)
 SEEDS = tuple(range(42, 62))
 SENSITIVITY_SEEDS = 10
+# Ours: what history is worth. Names that are not in the table of policies are left out.
+WITH_HISTORY = ("offline-uplift", "offline-forecast", "offline-boosted", "hybrid")
+COLD = ("bccb", "pooled-bayes")
+ADVANTAGES = (  # the first is tested against the second
+    *(("hybrid", other) for other in (*WITH_HISTORY, *COLD) if other != "hybrid"),
+    ("pooled-bayes", "offline-uplift"),
+)
 SWEEPS: Mapping[str, tuple[float, ...]] = MappingProxyType(
     {  # our parameter's name: the paper's five values
         "eta": (0.001, 0.005, 0.01, 0.05, 0.1),
@@ -89,10 +96,19 @@ def online(setup: Setup) -> list[Run]:
 
 def crossover(setup: Setup) -> list[Run]:
     """Section 5.2: the offline pipeline after n rows of history, and ours after none."""
-    offline = [
-        Run.of(spec_of(OFFLINE), setup.middle, seed, n) for n in setup.sizes for seed in setup.seeds
-    ]
+    offline = [after(setup, OFFLINE, n, seed) for n in setup.sizes for seed in setup.seeds]
     return [*offline, *(at(setup, OURS, setup.middle, seed) for seed in setup.seeds)]
+
+
+def history(setup: Setup) -> list[Run]:
+    """Ours: every method that learns from history after n rows of it, and others after none."""
+    runs = (
+        after(setup, name, n, seed)
+        for name in known((*WITH_HISTORY, *COLD))
+        for n in setup.sizes
+        for seed in setup.seeds
+    )
+    return list(dict.fromkeys(runs))  # a cold one is the same run whatever n is
 
 
 def sensitivity(setup: Setup) -> list[Run]:
@@ -153,6 +169,8 @@ EXPERIMENTS = MappingProxyType(
         "diagnostics": diagnostics,
         "stability": crossover,
         "ablation": ablation,
+        "history": history,
+        "advantage": history,
         "incremental": online,
         "naive": online,
     }
@@ -162,6 +180,16 @@ EXPERIMENTS = MappingProxyType(
 def at(setup: Setup, name: str, budget: float, seed: int) -> Run:
     """The run of a policy as it stands in the table, after the largest history."""
     return Run.of(spec_of(name), budget, seed, max(setup.sizes))
+
+
+def after(setup: Setup, name: str, n: int, seed: int) -> Run:
+    """The run of a policy at the middle budget after n rows, if it learns from them."""
+    return Run.of(spec_of(name), setup.middle, seed, n)
+
+
+def known(names: Iterable[str]) -> list[str]:
+    """Those of the names that are policies."""
+    return [name for name in names if name in POLICIES]
 
 
 def swept(setup: Setup, parameter: str, value: float, seed: int) -> Run:

@@ -12,7 +12,6 @@ from bccb.evaluate.statistics import holm, paired_bootstrap, paired_t
 from bccb.experiments import paper
 from bccb.experiments.paper import OFFLINE, OURS, Setup
 from bccb.experiments.plan import Run
-from bccb.policies import spec_of
 from bccb.types import Floats
 
 CHEAPEST = "cheapest-first"
@@ -41,7 +40,7 @@ def crossover(setup: Setup, results: Results) -> list[Row]:
     ours = _over_seeds(setup, results, OURS, setup.middle)
     rows = []
     for n in setup.sizes:
-        found = [results(Run.of(spec_of(OFFLINE), setup.middle, seed, n)) for seed in setup.seeds]
+        found = [results(paper.after(setup, OFFLINE, n, seed)) for seed in setup.seeds]
         offline = np.array([result["conversions"] for result in found])
         low, high = paired_bootstrap(offline, ours)
         rows.append(
@@ -58,6 +57,35 @@ def crossover(setup: Setup, results: Results) -> list[Row]:
                 "failed_fits": sum(bool(result["note"]) for result in found),
             }
         )
+    return rows
+
+
+def history(setup: Setup, results: Results) -> list[Row]:
+    """Mean and deviation of each method at each size of history; cold ones make no use of it."""
+    rows = []
+    for n in setup.sizes:
+        row: Row = {"n": n}
+        for name in paper.known((*paper.WITH_HISTORY, *paper.COLD)):
+            spread = _spread(_after(setup, results, name, n))
+            row |= {f"{name}_{figure}": value for figure, value in spread.items()}
+        rows.append(row)
+    return rows
+
+
+def advantage(setup: Setup, results: Results) -> list[Row]:
+    """How far one method is ahead of another at each size of history, Holm-corrected in all."""
+    rows: list[Row] = []
+    for n in setup.sizes:
+        for name, rival in paper.ADVANTAGES:
+            if len(paper.known((name, rival))) < 2:
+                continue
+            ones, others = (_after(setup, results, who, n) for who in (name, rival))
+            low, high = paired_bootstrap(ones, others)
+            told = {"difference": float((ones - others).mean()), "low": low, "high": high}
+            p = paired_t(ones, others)
+            rows.append({"n": n, "policy": name, "against": rival, **told, "p": p})
+    for row, corrected in zip(rows, holm([row["p"] for row in rows]), strict=True):
+        row["p_holm"] = corrected
     return rows
 
 
@@ -165,6 +193,8 @@ TABLES = MappingProxyType(
         "diagnostics": diagnostics,
         "stability": stability,
         "ablation": ablation,
+        "history": history,
+        "advantage": advantage,
         "incremental": incremental,
         "naive": naive,
     }
@@ -176,6 +206,11 @@ def _over_seeds(
 ) -> Floats:
     values = [results(paper.at(setup, name, budget, seed))[figure] for seed in setup.seeds]
     return np.array(values, np.float64)
+
+
+def _after(setup: Setup, results: Results, name: str, n: int) -> Floats:
+    found = [results(paper.after(setup, name, n, seed))["conversions"] for seed in setup.seeds]
+    return np.array(found, np.float64)
 
 
 def _spread(values: Floats) -> Row:

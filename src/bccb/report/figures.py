@@ -10,51 +10,17 @@ import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bccb.errors import MissingExtraError
 from bccb.experiments.paper import OFFLINE, OURS
+from bccb.report.looks import INK, SETTINGS, look_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Row: TypeAlias = Mapping[str, Any]
-Dashes: TypeAlias = str | tuple[int, tuple[float, ...]]
-
-INK, QUIET = "#222222", "#767676"
-# Okabe and Ito's colours, grey in place of their yellow, which is too pale for a line on white.
-STYLES: Mapping[str, tuple[str, str, Dashes]] = MappingProxyType(
-    {  # policy: colour, marker, dashes
-        OURS: ("#0072B2", "o", "-"),
-        OFFLINE: ("#D55E00", "s", (0, (6, 2))),
-        "cheapest-first": ("#000000", "^", (0, (6, 2, 1, 2))),
-        "hte-greedy": ("#009E73", "D", (0, (3, 1.5))),
-        "thompson": ("#CC79A7", "v", (0, (1, 1.5))),
-        "budgeted-thompson": ("#E69F00", "P", (0, (8, 2, 1, 2, 1, 2))),
-        "uplifting-bandit": ("#56B4E9", "X", "-"),
-        "treat-all": ("#767676", "<", (0, (2, 3))),
-    }
-)
-SPARE = (("#000000", "*", ":"), ("#D55E00", "h", "-."), ("#009E73", ">", "-"))
-SETTINGS: Mapping[str, Any] = MappingProxyType(
-    {
-        "axes.axisbelow": True,
-        "axes.edgecolor": QUIET,
-        "axes.grid": True,
-        "axes.labelsize": 12,
-        "axes.spines.right": False,
-        "axes.spines.top": False,
-        "axes.titlesize": 12,
-        "font.family": "sans-serif",
-        "font.size": 11,
-        "grid.color": "#E4E4E4",
-        "legend.frameon": False,
-        "svg.fonttype": "none",
-        "text.parse_math": False,  # a $ is a dollar
-    }
-)
 
 
 def conversions_by_budget(
@@ -68,7 +34,7 @@ def conversions_by_budget(
             own = sorted((row for row in rows if row["policy"] == name), key=_budget)
             budgets, means = [row["budget"] for row in own], [row["mean"] for row in own]
             _band(axes, name, budgets, [(row["mean"], row["deviation"]) for row in own])
-            _line(axes, name, budgets, means, marker=_style(name)[1])
+            _line(axes, name, budgets, means, marker=look_of(name)[1])
         axes.set_xticks(sorted({row["budget"] for row in rows}))
         axes.set_xlabel(f"Budget ({currency})")
         axes.set_ylabel(f"{outcome} (mean ± 1 deviation)")
@@ -96,10 +62,10 @@ def crossover_curve(rows: Sequence[Row]) -> str:
         _line(axes, f"{OURS}, mean ± 1 deviation", sizes, ours, style=OURS)
         middle = [row["ours_mean"] + (row["low"] + row["high"]) / 2 for row in rows]
         reach = [(row["high"] - row["low"]) / 2 for row in rows]
-        look = {"fmt": "none", "ecolor": _style(OFFLINE)[0], "elinewidth": 1.4, "capsize": 5}
+        look = {"fmt": "none", "ecolor": look_of(OFFLINE)[0], "elinewidth": 1.4, "capsize": 5}
         axes.errorbar(sizes, middle, reach, label="interval of the difference", **look)
         _line(axes, f"{OFFLINE}, mean", sizes, offline, style=OFFLINE)
-        for failed, face in ((False, _style(OFFLINE)[0]), (True, "white")):
+        for failed, face in ((False, look_of(OFFLINE)[0]), (True, "white")):
             points = [row for row in rows if bool(row["failed_fits"]) is failed]
             label = "some fits failed" if failed else "every fit succeeded"
             means = [row["offline_mean"] for row in points]
@@ -114,6 +80,25 @@ def crossover_curve(rows: Sequence[Row]) -> str:
     return _svg(draw, "Conversions against rows of history", (9, 5.8))
 
 
+def history_curves(rows: Sequence[Row]) -> str:
+    """The mean of each method after n rows of history; flat for those that begin cold."""
+    names = [key.removesuffix("_mean") for key in rows[0] if key.endswith("_mean")]
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        sizes = [row["n"] for row in rows]
+        for name in sorted(names, key=lambda name: -float(rows[-1][f"{name}_mean"])):
+            means = [row[f"{name}_mean"] for row in rows]
+            _line(axes, name, sizes, means, marker=look_of(name)[1])
+        axes.set_ylabel("Conversions (mean)")
+        axes.set_ylim(bottom=0)
+        _thousands(axes.yaxis)
+        _sizes(axes, sizes)
+        _legend(axes)
+
+    return _svg(draw, "Conversions of each method against rows of history", (9, 5))
+
+
 def paths(runs: Sequence[Row], currency: str = "$") -> str:
     """Spend and price against time, a line for each run; a dot where its budget or stream ends."""
 
@@ -121,7 +106,7 @@ def paths(runs: Sequence[Row], currency: str = "$") -> str:
         spend, price = figure.subplots(2, 1, sharex=True)
         priceless: list[str] = []
         for run in runs:
-            name, marker = str(run["policy"]), _style(str(run["policy"]))[1]
+            name, marker = str(run["policy"]), look_of(str(run["policy"]))[1]
             users, spent, prices, *_ = zip(*run["trajectory"], strict=True)
             _line(spend, name, users, spent, marker=marker, markevery=[-1], clip_on=False)
             times = [time for time, value in zip(users, prices, strict=True) if value > 0]
@@ -178,7 +163,7 @@ def sample_sizes(rows: Sequence[Row]) -> str:
         axes = figure.subplots()
         ordered = sorted(rows, key=lambda row: float(row["mean"]))
         names = [str(row["policy"]) for row in ordered]
-        colours = [_style(OURS)[0] if name == OURS else "#B8C4CC" for name in names]
+        colours = [look_of(OURS)[0] if name == OURS else "#B8C4CC" for name in names]
         axes.barh(
             names,
             [row["mean"] for row in ordered],
@@ -200,20 +185,25 @@ def sample_sizes(rows: Sequence[Row]) -> str:
 
 def _failures(axes: Axes, rows: Sequence[Row]) -> None:
     """How many fits failed at each size, with its number; the axis of sizes stands below."""
-    from matplotlib.ticker import NullLocator
-
-    axes.set_xscale("log")
     sizes = [row["n"] for row in rows]
     failed = [row["failed_fits"] for row in rows]
     # Widths grow with n, which makes them equal on a log axis.
     axes.bar(sizes, failed, [0.12 * n for n in sizes], color="#B8C4CC", edgecolor=INK, lw=0.6)
     for n, count in zip(sizes, failed, strict=True):
         _beside(axes, f"{count}", (n, count), (0, 7), ha="center", fontsize=10)
-    axes.set_xticks(sizes)
-    axes.xaxis.set_minor_locator(NullLocator())
     axes.set_ylim(0, 1.4 * max(failed) or 1)
     axes.set_yticks([])
     axes.set_ylabel("Failed\nfits")
+    _sizes(axes, sizes)
+
+
+def _sizes(axes: Axes, sizes: Sequence[int]) -> None:
+    """An axis of sizes of history."""
+    from matplotlib.ticker import NullLocator
+
+    axes.set_xscale("log")
+    axes.set_xticks(sizes)
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel("Rows of history n (log scale)")
     _thousands(axes.xaxis)
     axes.tick_params(axis="x", labelrotation=35)
@@ -229,7 +219,7 @@ def _line(
 ) -> None:
     """A line in a policy's style; ours is thicker and in front. An empty one has no label."""
     name = style or label
-    colour, _, dashes = _style(name)
+    colour, _, dashes = look_of(name)
     ours = name == OURS
     usual = {"color": colour, "linestyle": dashes, "linewidth": 2.6 if ours else 1.7}
     if across:
@@ -239,7 +229,7 @@ def _line(
 def _band(axes: Axes, name: str, across: list[float], spans: list[tuple[float, float]]) -> None:
     """One deviation either side of each mean, in a policy's colour."""
     low, high = ([mean + sign * reach for mean, reach in spans] for sign in (-1, 1))
-    axes.fill_between(across, low, high, color=_style(name)[0], alpha=0.12, linewidth=0)
+    axes.fill_between(across, low, high, color=look_of(name)[0], alpha=0.12, linewidth=0)
 
 
 def _beside(
@@ -247,11 +237,6 @@ def _beside(
 ) -> None:
     """A number beside what it counts, so many points right and up."""
     axes.annotate(text, point, points, textcoords="offset points", **{"va": "center", **look})
-
-
-def _style(name: str) -> tuple[str, str, Dashes]:
-    """A policy's colour, marker and dashes: the same in every figure."""
-    return STYLES.get(name) or SPARE[sum(name.encode()) % len(SPARE)]
 
 
 def _budget(row: Row) -> float:

@@ -11,13 +11,17 @@ from typing import Any, TypeAlias
 
 from bccb.errors import InputError
 from bccb.experiments.paper import OURS
+from bccb.report.rows import joined
 from bccb.report.style import STYLE
 
 Row: TypeAlias = Mapping[str, Any]
 
 # Columns that say which row it is: shown as they are, and what published rows are found by.
-IDENTITY = ("budget", "policy", "n", "parameter", "value", "estimator", "explorer", "pacer")
-WORDS = ("policy", "parameter", "estimator", "explorer", "pacer")  # columns of text
+IDENTITY = (
+    *("n", "budget", "policy", "against", "parameter", "value"),
+    *("estimator", "explorer", "pacer"),
+)
+WORDS = ("policy", "against", "parameter", "estimator", "explorer", "pacer")  # columns of text
 VERDICTS = MappingProxyType(
     {  # verdict: its class and its sign, so that colour is never alone
         "holds": ("holds", "✓"),
@@ -156,25 +160,13 @@ def _results(section: Section) -> str:
 
 
 def _compact(row: Row, written: Callable[[float], str]) -> Row:
-    """A row as text, but for its keys: a mean with its deviation, an interval in one piece."""
-    cells: dict[str, Any] = {
-        name: value if name in IDENTITY or value is None else _text(name, value, written)
-        for name, value in row.items()
-    }
-    for first, second, sign in (("mean", "deviation", "±"), ("low", "high", "to")):
-        partners = {
-            name: partner
-            for name in cells
-            if name.endswith(first) and (partner := name.removesuffix(first) + second) in cells
+    """A row as text, but for its keys."""
+    return joined(
+        {
+            name: value if name in IDENTITY or value is None else _text(name, value, written)
+            for name, value in row.items()
         }
-        cells = {
-            (f"{name} {sign} {second}" if name in partners else name): (
-                f"{value} {sign} {cells[partners[name]]}" if name in partners else value
-            )
-            for name, value in cells.items()
-            if name not in partners.values()
-        }
-    return cells
+    )
 
 
 def _paired(

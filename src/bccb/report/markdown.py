@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bccb.report.rows import joined
+
 TITLES = {
     "online": "Online comparison (section 5.1)",
     "crossover": "Crossover (section 5.2)",
@@ -12,6 +14,8 @@ TITLES = {
     "diagnostics": "Replay diagnostics (section 5.4)",
     "stability": "Stability (section 5.5)",
     "ablation": "Ours: every combination of components",
+    "history": "Ours: what history is worth",
+    "advantage": "Ours: how far one method is ahead of another after n rows of history",
     "incremental": "Ours: incremental conversions",
     "naive": "Ours: against cheapest-first, which looks at the cost alone",
 }
@@ -56,12 +60,19 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     | 500 | 0.0431 |
     | 1,000 |  |
     """
-    headings = list(dict.fromkeys(key for row in rows for key in row))
-    lines = [f"| {' | '.join(heading.replace('_', ' ') for heading in headings)} |"]
-    lines.append("|" + "---|" * len(headings))
-    for row in rows:
-        lines.append(f"| {' | '.join(cell(row.get(heading)) for heading in headings)} |")
-    return "\n".join(lines)
+    headings, texts = cells(rows)
+    first, *rest = (f"| {' | '.join(line)} |" for line in (headings, *texts))
+    return "\n".join([first, "|" + "---|" * len(headings), *rest])
+
+
+def cells(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """Headings, and rows of text."""
+    texts = [joined({key: cell(value) for key, value in row.items()}) for row in rows]
+    headings = list(dict.fromkeys(key for row in texts for key in row))
+    return (
+        [heading.replace("_", " ") for heading in headings],
+        [[row.get(heading, "") for heading in headings] for row in texts],
+    )
 
 
 def cell(value: object) -> str:

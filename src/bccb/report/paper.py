@@ -29,6 +29,15 @@ TEXTS = {
         "Every sensible estimator x explorer x pacer at the middle budget, so that each "
         "component's worth is a number; the best by incremental conversions first."
     ),
+    "history": (
+        "Treated conversions after n rows of history, mean ± standard deviation over seeds, on the "
+        "same streams. bccb and pooled-bayes begin cold, whatever n is."
+    ),
+    "advantage": (
+        "The mean difference in treated conversions of one method to another on the same streams, "
+        "with its bootstrap interval; p is that of the paired t-test, then with Holm's correction "
+        "over the table."
+    ),
     "incremental": (
         "Conversions that the treatments caused, with bootstrap intervals over seeds, and the "
         "ranks of the methods by treated and by incremental conversions."
@@ -87,6 +96,7 @@ def _figure(name: str, rows: Sequence[Mapping[str, Any]]) -> str | None:
     drawn = {
         "online": figures.conversions_by_budget,
         "crossover": figures.crossover_curve,
+        "history": figures.history_curves,
         "sensitivity": figures.sensitivity_curves,
         "diagnostics": figures.sample_sizes,
     }
