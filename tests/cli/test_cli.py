@@ -118,6 +118,14 @@ def test_compare_reads_a_simulated_trial_without_being_told_its_columns(
     assert "oracle" in ran.out
 
 
+def test_compare_tells_of_a_drift_which_files_cannot_have(run: Run, trial: Path) -> None:
+    small = ("--users", "300", "--budget", "10", "--seeds", "1", "--policy", "thompson")
+    assert "simulator with drift: 300 users" in run("compare", "--drift", *small).out
+    ran = run("compare", "--drift", "--data", str(trial), *small)
+    assert ran.status == 2
+    assert "--drift is True, but must be used on simulated users, without --data" in ran.notes
+
+
 def test_compare_reads_a_users_own_table(run: Run, table: Path) -> None:
     columns = ["--treatment", "arm", "--control", "none", "--outcome", "sale", "--cost", "price"]
     ran = run("compare", "--data", str(table), *columns, "--features", "age,channel",
@@ -161,9 +169,11 @@ def test_policies_lists_the_registry(run: Run) -> None:
 
 def test_simulate_writes_a_log_that_reads_back(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "new.parquet"
-    ran = run("simulate", str(path), "--users", "500", "--seed", "3", "--treatments", "2")
+    ran = run(
+        "simulate", str(path), "--users", "500", "--seed", "3", "--treatments", "2", "--drift"
+    )
     assert ran.status == 0
-    log, expected = read_log(path), simulate(500, seed=3, treatments=2)
+    log, expected = read_log(path), simulate(500, seed=3, treatments=2, drift=True)
     assert log.features.tolist() == expected.features.tolist()
     assert log.actions.tolist() == expected.actions.tolist()
 

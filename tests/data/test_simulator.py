@@ -6,10 +6,17 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
-from bccb.data.simulator import draw_features, load_model, outcome_rates, simulate
+from bccb.data.simulator import (
+    changed_rates,
+    draw_features,
+    load_model,
+    outcome_rates,
+    simulate,
+)
 from bccb.errors import InputError
-from bccb.types import Floats
+from bccb.types import Floats, Log
 
 # Shares of users at the mode of f0..f11, and rates (control, treated), of the trial's sample.
 MODAL_SHARES = (0.265, 0.988, 0.523, 0.818, 0.956, 0.947, 0.265, 0.947, 0.523, 0.796, 0.956, 0.985)
@@ -117,6 +124,62 @@ def test_further_treatments_are_weaker_and_cheaper() -> None:
     np.testing.assert_allclose(costs[1:] / costs[:-1], 0.5, rtol=0.02)
     shares = np.bincount(log.actions, minlength=4) / log.users
     np.testing.assert_allclose(shares, [0.1496, 0.2835, 0.2835, 0.2835], atol=0.004)
+
+
+@pytest.fixture(scope="module")
+def drifting() -> tuple[Log, Log]:
+    """The same users without and with drift."""
+    return simulate(120_000, seed=8), simulate(120_000, seed=8, drift=True)
+
+
+def test_drift_changes_only_how_the_second_half_responds(drifting: tuple[Log, Log]) -> None:
+    steady, drifted = drifting
+    for field in ("features", "actions", "costs"):
+        np.testing.assert_array_equal(getattr(steady, field), getattr(drifted, field))
+    assert steady.effects is not None
+    assert drifted.effects is not None
+    first, second = slice(0, 60_000), slice(60_000, None)
+    for before, after in ((steady.effects, drifted.effects), (steady.outcomes, drifted.outcomes)):
+        np.testing.assert_array_equal(before[first], after[first])
+        assert not np.array_equal(before[second], after[second])
+    np.testing.assert_array_equal(
+        np.sort(steady.effects[second, 0]), np.sort(drifted.effects[second, 0])
+    )
+
+
+def test_outcomes_follow_the_rates_after_the_drift() -> None:
+    log = simulate(300_000, seed=11, outcome="visit", drift=True)
+    half = slice(150_000, None)
+    rates = outcome_rates(load_model(), log.features[half], "visit")
+    changed = changed_rates(load_model(), log.features[half], rates, "visit")
+    assert log.effects is not None
+    np.testing.assert_allclose(log.effects[half, 0], changed[1] - changed[0], atol=1e-12)
+    responders = changed[1] > np.quantile(changed[1], 0.9)
+    for arm in (0, 1):
+        rows = (log.actions[half] == arm) & responders
+        truth = changed[arm, rows]
+        error = np.sqrt((truth * (1 - truth)).sum()) / rows.sum()
+        assert abs(log.outcomes[half][rows].mean() - truth.mean()) < 4 * error
+
+
+def test_after_a_drift_old_models_miss_the_effects_and_new_ones_find_them(
+    drifting: tuple[Log, Log],
+) -> None:
+    """The share of all effects among the tenth of users that a logistic regression likes best."""
+    _, log = drifting
+    assert log.effects is not None
+    z = (log.features - log.features.mean(axis=0)) / log.features.std(axis=0)
+    halves = slice(0, 60_000), slice(60_000, None)
+    models = [LogisticRegression().fit(z[half], log.outcomes[half]) for half in halves]
+
+    def found(model: LogisticRegression, half: slice) -> float:
+        effects = log.effects[half, 0] if log.effects is not None else np.empty(0)
+        best = np.argsort(-model.decision_function(z[half]))[: len(effects) // 10]
+        return float(effects[best].sum() / effects.sum())
+
+    assert found(models[0], halves[0]) > 0.7
+    assert found(models[0], halves[1]) < 0.2
+    assert found(models[1], halves[1]) > 0.7
 
 
 @pytest.fixture(scope="module")

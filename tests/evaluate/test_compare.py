@@ -23,7 +23,9 @@ from bccb.evaluate.compare import (
 )
 from bccb.evaluate.replay import replay
 from bccb.evaluate.trials import FileTrials, LoggedTrials, SimulatedTrials, Trial
+from bccb.pacers.budget_forecast import exhausting_price
 from bccb.policies import spec_of
+from bccb.types import Floats
 
 POLICIES = ["thompson", "bccb", "offline-uplift", "oracle"]
 FIELDS = [
@@ -119,6 +121,40 @@ def test_the_history_does_not_change_the_simulated_stream() -> None:
     assert short.log.features.tolist() == long.log.features.tolist()
     assert long.past.features.shape == (200, 12)
     assert long.past.features[0].tolist() not in long.log.features.tolist()
+
+
+def test_history_is_from_before_the_drift() -> None:
+    steady, drifting = (SimulatedTrials(300, 200, drift)(7) for drift in (False, True))
+    assert steady.past.outcomes.tolist() == drifting.past.outcomes.tolist()
+    assert steady.past.effects is not None
+    assert drifting.past.effects is not None
+    assert steady.past.effects.tolist() == drifting.past.effects.tolist()
+    assert steady.log.effects is not None
+    assert drifting.log.effects is not None
+    assert steady.log.effects.tolist() != drifting.log.effects.tolist()
+
+
+@pytest.mark.compiled
+def test_a_frozen_model_is_worth_little_after_a_drift_and_the_oracle_as_much_as_before() -> None:
+    trial = SimulatedTrials(40_000, 50_000, drift=True)(1)
+    frozen = bccb.make("offline-forecast", budget=2_000, horizon=40_000, features=12)
+    frozen.learn(trial.past)
+    worth = worth_by_half(frozen, trial.log, trial.log.features)
+    assert trial.log.effects is not None
+    price = exhausting_price(trial.log.effects, trial.log.costs, 2_000 / 40_000)
+    oracle = bccb.make("oracle", budget=2_000, horizon=40_000, features=1, threshold=price)
+    best = worth_by_half(oracle, trial.log, trial.log.effects)
+    assert best[1] == pytest.approx(best[0], rel=0.2)
+    assert worth[0] > 0.6 * best[0]
+    assert worth[1] < 0.5 * best[1]
+
+
+def worth_by_half(policy: bccb.Policy, log: bccb.Log, features: Floats) -> list[float]:
+    """The true effects of those whom the policy treats, in each half of the log."""
+    decisions = policy.decide_many(features, log.costs)
+    treated = np.array([decision.action for decision in decisions])
+    assert log.effects is not None
+    return [float(half.sum()) for half in np.split(log.effects[:, 0] * treated, 2)]
 
 
 def test_a_caller_who_stops_asking_ends_the_work() -> None:

@@ -69,6 +69,10 @@ def command(
             help="Rows outside the stream, for policies that learn from them. [default: 50000]",
         ),
     ] = None,
+    drift: Annotated[
+        bool,
+        typer.Option("--drift", help="Other simulated users respond from mid-stream on."),
+    ] = False,
     seeds: Annotated[str, typer.Option("--seeds", help="First:last+1, or a list.")] = "42:62",
     policy: Annotated[
         list[str] | None,
@@ -96,9 +100,11 @@ def command(
     columns = columns_from(preset_name, treatment, control, arms, outcome, features, cost)
     if data is None and columns is not None:
         raise InputError("--data", None, "given, because options name columns of a file")
+    if data is not None and drift:
+        raise InputError("--drift", drift, "used on simulated users, without --data")
     seed_list, budgets = parse_seeds(seeds), budget or [5_000.0]
     _check(policy or [], budgets, jobs, json_file)
-    trials, title, known = _trials(data, columns, users, history)
+    trials, title, known = _trials(data, columns, users, history, drift)
     names = policy or [name for name, spec in POLICIES.items() if known or not spec.needs_effects]
     found = compare(trials, names, budgets, seed_list, jobs or os.cpu_count() or 1)
     rows = _with_progress(found, len(names) * len(budgets) * len(seed_list))
@@ -115,7 +121,7 @@ def command(
 
 
 def _trials(
-    data: Path | None, columns: Columns | None, users: int | None, history: int | None
+    data: Path | None, columns: Columns | None, users: int | None, history: int | None, drift: bool
 ) -> tuple[Callable[[int], Trial], str, bool]:
     """What each seed runs on, what to call it, and whether the true effects are known."""
     if data is None:
@@ -123,7 +129,8 @@ def _trials(
         for field, value, least in (("--users", stream, 1), ("--history", kept, 0)):
             if value < least:
                 raise InputError(field, value, f"{least} or above")
-        return SimulatedTrials(stream, kept), f"simulator: {_count(stream, 'user')}", True
+        title = f"simulator{' with drift' if drift else ''}: {_count(stream, 'user')}"
+        return SimulatedTrials(stream, kept, drift), title, True
     log = read_log(data, columns)
     stream = min(USERS, log.users) if users is None else users
     if not 1 <= stream <= log.users:

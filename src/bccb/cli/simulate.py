@@ -17,13 +17,18 @@ def command(
     seed: Annotated[int, typer.Option("--seed", help="Other seeds draw other users.")] = 0,
     outcome: Annotated[str, typer.Option("--outcome", help="conversion or visit.")] = "conversion",
     treatments: Annotated[int, typer.Option("--treatments", help="Number of treatments.")] = 1,
+    drift: Annotated[
+        bool, typer.Option("--drift", help="Others respond in the second half of the rows.")
+    ] = False,
 ) -> None:
     """Draw the log of a trial whose true effects are known, like the Criteo trial.
 
     **Example**
 
     `bccb simulate trial.parquet --users 50000` and then `bccb compare --data trial.parquet`
+
+    `bccb compare` streams the rows of a file in random order, which undoes a drift: use its own.
     """
-    log = simulate(users, seed=seed, outcome=outcome, treatments=treatments)  # type: ignore[arg-type]
+    log = simulate(users, seed, outcome, treatments, drift)  # type: ignore[arg-type]
     write_log(log, file)
     out.print(f"wrote {users:,} users to {file}")

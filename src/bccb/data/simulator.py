@@ -14,8 +14,13 @@ With b_j = 1[x_j != mode_j], h_j = log(1 + |x_j - mode_j| / scale_j) and a = 0, 
     logit P(visit | x, a)                = alpha_a + (b, h) . beta  + a (b, h) . gamma
     logit P(conversion | visit, x, a)    = alpha'_a + (b, h) . beta' + a (b, h) . gamma'
 
-and there is no conversion without a visit. ``scripts/fit_simulator.py`` fits the parameters,
-``criteo.json`` holds them.
+and there is no conversion without a visit. With drift the second half of the users responds in
+another way: with p(x) the rate of the treated above and q(x) the same with the coefficients of the
+features in reverse order, the user who ranks i-th by q(x) / p(x) has both rates of the user who
+ranks i-th by p(x). So those who responded most respond least, rates and effects are as they were
+in the mean and in their spread, and they can be learned as well as before.
+
+``scripts/fit_simulator.py`` fits the parameters, ``criteo.json`` holds them.
 """
 
 from __future__ import annotations
@@ -40,12 +45,17 @@ WEAKER, CHEAPER = 0.7, 0.5  # each further treatment against the one before: eff
 
 
 def simulate(
-    users: int, seed: int = 0, outcome: Outcome = "conversion", treatments: int = 1
+    users: int,
+    seed: int = 0,
+    outcome: Outcome = "conversion",
+    treatments: int = 1,
+    drift: bool = False,
 ) -> Log:
     """Draw the log of a randomised trial whose true effects are known.
 
     Treatment 1 is the trial's own. Treatment k has 0.7^(k-1) of its effect on every user, at
     costs that are 0.5^(k-1) of the paper's. The treatments share the treated part equally.
+    With ``drift`` others respond from the middle of the log on; the effects are the true ones.
 
     >>> log = simulate(1000, seed=7)
     >>> log.features.shape, log.known_shares.round(4).tolist(), log.effects.shape
@@ -54,18 +64,22 @@ def simulate(
     _check(users, seed, outcome, treatments)
     model = load_model()
     generator = np.random.default_rng((seed, STREAM))
-    features, (control, treated) = _draw_users(model, users, outcome, generator)
+    features, rates = _draw_users(model, users, outcome, generator)
+    if drift:
+        second = slice(users // 2, users)
+        rates[:, second] = changed_rates(model, features[second], rates[:, second], outcome)
+    control, treated = rates
     power = np.arange(treatments)
     effects = (treated - control)[:, None] * WEAKER**power
     shares = np.full(treatments + 1, model.treated_share / treatments)
     shares[0] = 1 - model.treated_share
     actions = np.searchsorted(np.cumsum(shares)[:-1], generator.random(users), side="right")
     shifts = np.column_stack((np.zeros(users), effects))
-    rates = control + shifts[np.arange(users), actions]
+    rate = control + shifts[np.arange(users), actions]
     return Log(
         features=features,
         actions=actions,
-        outcomes=generator.random(users) < rates,
+        outcomes=generator.random(users) < rate,
         costs=costs.lognormal(users, treatments, seed) * CHEAPER**power,
         feature_names=model.names,
         known_shares=shares,
@@ -194,6 +208,26 @@ def outcome_rates(model: Model, features: Floats, outcome: Outcome) -> Floats:
     if outcome == "conversion":
         rates *= _response_rates(model.conversion, basis)
     return rates
+
+
+def changed_rates(model: Model, features: Floats, rates: Floats, outcome: Outcome) -> Floats:
+    """The same rates, of shape (2, n), handed round among the users, as after a drift."""
+    visit, conversion = _reversed(model.visit), _reversed(model.conversion)
+    other = model._replace(visit=visit, conversion=conversion)
+    ratio = np.empty(len(features))
+    for start in range(0, len(features), BLOCK):
+        rows = slice(start, start + BLOCK)
+        ratio[rows] = outcome_rates(other, features[rows], outcome)[1] / rates[1, rows]
+    changed = np.empty_like(rates)
+    takers, givers = (np.argsort(index, kind="stable") for index in (ratio, rates[1]))
+    changed[:, takers] = rates[:, givers]
+    return changed
+
+
+def _reversed(response: Response) -> Response:
+    """Each feature with the coefficients of its opposite: the first with those of the last."""
+    base, shift = (part.reshape(2, -1)[:, ::-1].ravel() for part in (response.base, response.shift))
+    return Response(response.intercepts, base, shift)
 
 
 def response_basis(features: Floats, modes: Floats, scales: Floats) -> Floats:

@@ -54,10 +54,14 @@ class FileTrials:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedTrials:
-    """Trials with new users for each seed; the stream is the same whatever the history."""
+    """Trials with new users for each seed; the stream is the same whatever the history.
+
+    With ``drift`` others respond from the middle of the stream on, and history is from before.
+    """
 
     users: int
     history: int
+    drift: bool = False
 
     def __call__(self, seed: int) -> Trial:
         """All users of the simulated log in their order; history under a seed of its own."""
@@ -67,7 +71,7 @@ class SimulatedTrials:
 @lru_cache(maxsize=1)
 def _simulated(trials: SimulatedTrials, seed: int) -> Trial:
     """Kept, because the runner makes one run of a seed after the other."""
-    log = simulate(trials.users, seed=seed)
+    log = simulate(trials.users, seed=seed, drift=trials.drift)
     past = simulate(trials.history, seed=PAST + seed) if trials.history else log
     return Trial(log, np.arange(trials.users), past, np.arange(trials.history))
 
