@@ -100,3 +100,12 @@ def test_rare_outcomes_are_predicted_better_than_by_their_mean(n: int) -> None:
     mean = past.outcomes[rows].mean()
     surprise = -(y * np.log(p) + (1 - y) * np.log1p(-p)).mean()
     assert surprise < 0.9 * -(y * np.log(mean) + (1 - y) * np.log1p(-mean)).mean()
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("feature", [-5.0, 3.0, 1e9, 1e300])
+def test_a_damaged_file_does_not_lead_outside_of_the_features(feature: float) -> None:
+    memory = np.zeros(BOOSTED.size(2, 1))
+    state = view_estimator(memory, 2, 1)
+    state.feature[:], state.leaf[:] = feature, 0.01
+    assert raw_score(state, 0, np.array([5.0, 5.0, 1.0])) == pytest.approx(1.0)
