@@ -60,7 +60,7 @@ def test_make_refuses_in_one_sentence(options: dict[str, Any], message: str) -> 
         ([1.0, 2.0], math.inf, "cost is inf, but must be at least"),
         ([1.0, 2.0], 2e6, "cost is 2000000.0, but must be at least 0.000001 and at most 1,000,000"),
         ([1.0, 2.0], "dear", "cost is 'dear', but must be numbers"),
-        ([1.0, 2.0], [1.0, 2.0], "the number of costs is 2, but must be 1"),
+        ([1.0, 2.0], [1.0, 2.0], "the number of costs is 2, but must be 2"),
         ([1.0, 2.0], None, "cost is nan"),
     ],
 )
@@ -253,7 +253,7 @@ def test_load_refuses_other_formats_and_layouts(tmp_path: Path) -> None:
         parts = dict(file)
     header = json.loads(parts["header"].tobytes())
     for change, message in (
-        ({"format": 99}, "the format of a saved policy is 99, but must be 1"),
+        ({"format": 99}, "the format of a saved policy is 99, but must be 2"),
         ({"composition": {**header["composition"], "estimator": "ridge-pair"}}, "the layout of"),
         ({"composition": {**header["composition"], "estimator": "crystal-ball"}}, "KeyError"),
         ({"name": None, "composition": []}, "a saved policy"),

@@ -25,6 +25,7 @@ from bccb.kernels.borrow import borrow
 from bccb.kernels.component import Component
 from bccb.kernels.jit import bind, jit
 from bccb.kernels.linalg import copy
+from bccb.kernels.rng import key_of, uniform
 from bccb.kernels.scaling import READERS, scaler_size, see, view_scaler
 from bccb.kernels.scaling import standardise as prepare
 from bccb.kernels.slots import (
@@ -36,6 +37,7 @@ from bccb.kernels.slots import (
     note_arrival,
     predict,
     price,
+    reserve,
     view_estimator,
     view_explorer,
     view_pacer,
@@ -44,13 +46,16 @@ from bccb.pacers import PACERS
 from bccb.types import LEAST_COST, MOST_COST, MOST_FEATURE, Floats, Ints
 
 FEATURES, TREATMENTS, SEED, NUMBER, HORIZON, BUDGET, REMAINING = range(7)
-PROPOSED, HISTORY, AT_ESTIMATOR, AT_EXPLORER, AT_PACER, END = range(7, 13)
-COUNTS = 13
+PROPOSED, EXPLORED, HISTORY, AT_ESTIMATOR, AT_EXPLORER, AT_PACER, END = range(7, 14)
+COUNTS = 14
 
 MICROS = 1_000_000
 ROUNDING = 1e-15  # what a float of currency units may be off, in parts
 NOT_FINITE, NOT_A_COST = -1, -2  # instead of an action: nothing was changed
 NOT_LEARNED = -1  # instead of the rows of history: some must be learned before the first decision
+RECENT = 2_000  # rows at the end of a history from which the pacer learns
+RESERVED = 1 << 20  # the lane of the draw for a random choice, beyond those of explorers
+REHEARSAL = 1 << 60  # the draws for them must not be those of any decision
 
 COST_AWARE = True
 
@@ -63,9 +68,9 @@ def micros_of(cost: float) -> int:
 
 @jit
 def trace_size(counts: Ints) -> int:
-    """Raw x, then margin and spread for each treatment, ready, and the explorer's memory."""
+    """Raw x; margin, spread and even rate of each treatment; ready; the explorer's memory."""
     explorer = counts[AT_PACER] - counts[AT_EXPLORER]
-    return int(counts[FEATURES] + 2 * counts[TREATMENTS] + 1 + explorer)
+    return int(counts[FEATURES] + 3 * counts[TREATMENTS] + 1 + explorer)
 
 
 def space_size(d: int, K: int) -> int:
@@ -101,6 +106,7 @@ class Work(NamedTuple):
     x: Floats  # (d,), trace
     margin: Floats  # (K,), trace
     spread: Floats  # (K,), trace
+    even: Floats  # (K,), trace: the rates of a random choice that would spend the budget evenly
     ready: Floats  # (1,), trace
     explorer: Floats  # trace
     z: Floats  # (d+1,)
@@ -128,11 +134,12 @@ def view_work(counts: Ints, trace: Floats, work: Floats) -> Work:
     """See a trace and work space by name."""
     trace, work = borrow(trace), borrow(work)
     d, K = counts[FEATURES], counts[TREATMENTS]
-    m = d + 2 * K
+    m = d + 3 * K
     return Work(
         trace[:d],
         trace[d : d + K],
-        trace[d + K : m],
+        trace[d + K : d + 2 * K],
+        trace[d + 2 * K : m],
         trace[m : m + 1],
         trace[m + 1 :],
         work[: d + 1],
@@ -157,14 +164,16 @@ def delivery(counts: Ints) -> float:
 def propose(
     counts: Ints, parts: Parts, x: Floats, costs: Floats, work: Work
 ) -> tuple[int, float, float]:
-    """See one more user: the action that is best, the price and the score. Spends nothing."""
+    """See one more user: the action that is best, the price and the score. Spends nothing.
+
+    The price is known before the user's own draws are, so that their probability is, too.
+    """
     counts[NUMBER] += 1
     t, T, seed, remaining = counts[NUMBER], counts[HORIZON], counts[SEED], counts[REMAINING]
-    see(parts.scaler, x)
-    note_arrival(parts.pacer, x, costs)
     to_come = remaining / MICROS / max(T - t + 1, 1) / delivery(counts)
-    forecast(parts.pacer, parts.estimator, parts.explorer, parts.scaler, t, to_come)
+    forecast(parts.pacer, to_come)
     lam = price(parts.pacer, remaining / counts[BUDGET], (T - t) / T)
+    see(parts.scaler, x)
     prepare(parts.scaler, x, work.z)
     ready = predict(parts.estimator, work.z, work.effect, work.spread)
     explore(parts.explorer, seed, t, work.spread, ready, work.bonus)
@@ -177,13 +186,41 @@ def propose(
         s = work.margin[k] + work.bonus[k]
         if s > score:
             best, score = k + 1, s
+        # what is forced in warm-up is no effect, and says nothing of the price
+        work.effect[k] += work.bonus[k] if ready else 0.0
+    note_arrival(parts.pacer, work.effect, costs)
     work.ready[0] = 1.0 if ready else 0.0
     if best == 0:  # nothing can be afforded
         score = 0.0
     action = best if score > 0.0 else 0
+    share = reserve(parts.explorer)
+    spread_evenly(work, costs, to_come if share > 0.0 else 0.0)
+    drawn = uniform(key_of(seed, t, RESERVED), 0) if share > 0.0 else 1.0
+    if drawn < share:
+        action = named(work.even, drawn / share)
     if action > 0:
         counts[PROPOSED] += micros_of(costs[action - 1])
+        counts[EXPLORED] += micros_of(costs[action - 1]) if drawn < share else 0
     return action, lam, score
+
+
+@jit
+def spread_evenly(work: Work, costs: Floats, to_come: float) -> None:
+    """Write the rate of each treatment at which every user costs, on average, what is to come."""
+    K = costs.shape[0]
+    for k in range(K):
+        affordable = work.margin[k] > -math.inf
+        work.even[k] = min(to_come / costs[k], 1.0) / K if affordable else 0.0
+
+
+@jit
+def named(even: Floats, drawn: float) -> int:
+    """The action that a number drawn from [0, 1) names: treatment k at its rate, else 0."""
+    for k in range(even.shape[0]):
+        drawn -= even[k]
+        if drawn < 0.0:
+            return k + 1
+    return 0
 
 
 @jit
@@ -255,23 +292,50 @@ def observe_many(
 
 @jit
 def absorb(
-    counts: Ints, memory: Floats, x: Floats, actions: Ints, outcomes: Floats, space: Floats
+    counts: Ints,
+    memory: Floats,
+    x: Floats,
+    actions: Ints,
+    outcomes: Floats,
+    costs: Floats,
+    space: Floats,
 ) -> None:
-    """Learn a history: users who are seen, and their outcomes, before the first decision."""
-    parts, z = view(counts, memory), space[: counts[FEATURES] + 1]
-    for i in range(x.shape[0]):
+    """Learn a history: users who are seen, and their outcomes, before the first decision.
+
+    Then the pacer notes the last of them with today's effects, to know a price from the start.
+    """
+    K = counts[TREATMENTS]
+    trace = np.empty(trace_size(counts))
+    parts, work = view(counts, memory), view_work(counts, trace, space)
+    n, z = x.shape[0], work.z
+    for i in range(n):
         see(parts.scaler, x[i])
         prepare(parts.scaler, x[i], z)
         learn(parts, z, actions[i], outcomes[i])
-    counts[HISTORY] = max(counts[HISTORY], 0) + x.shape[0]
+    for i in range(max(n - RECENT, 0), n):
+        prepare(parts.scaler, x[i], z)
+        if predict(parts.estimator, z, work.effect, work.spread):
+            explore(parts.explorer, counts[SEED], REHEARSAL + i, work.spread, True, work.bonus)
+            for k in range(K):
+                work.effect[k] += work.bonus[k]
+            note_arrival(parts.pacer, work.effect, costs[i])
+    counts[HISTORY] = max(counts[HISTORY], 0) + n
 
 
 @jit
 def probability(d: int, K: int, trace: Floats, action: int) -> float:
     """The probability of ``action`` in the decision that left this trace."""
-    explorer = view_explorer(trace[d + 2 * K + 1 :], d, K)
-    ready = trace[d + 2 * K] > 0.0
-    return chance(explorer, trace[d : d + K], trace[d + K : d + 2 * K], ready, action)
+    m = d + 3 * K
+    explorer = view_explorer(trace[m + 1 :], d, K)
+    ready = trace[m] > 0.0
+    best = chance(explorer, trace[d : d + K], trace[d + K : d + 2 * K], ready, action)
+    share = reserve(explorer)
+    even = 1.0
+    for k in range(K):
+        even -= trace[d + 2 * K + k]
+    if action > 0:
+        even = trace[d + 2 * K + action - 1]
+    return (1.0 - share) * best + share * even
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,10 +375,7 @@ class Composition:
 
 @cache
 def compose(composition: Composition) -> dict[str, Callable[..., Any]]:
-    """The drivers of a composition, and the kernels that further drivers can be bound to.
-
-    A pacer's ``forecast`` is a template, too: it scores users with the policy's own kernels.
-    """
+    """The drivers of a composition, and the kernels that further drivers can be bound to."""
     estimator, explorer, pacer = composition.components
     kernels: dict[str, Any] = {
         "COST_AWARE": composition.cost_aware,
@@ -323,7 +384,10 @@ def compose(composition: Composition) -> dict[str, Callable[..., Any]]:
         **explorer.kernels,
         **pacer.kernels,
     }
-    templates = [kernels.get("forecast", forecast), view, propose, learn, decide, decide_many]
-    for template in (*templates, observe, observe_many, absorb, probability):
+    templates: tuple[Callable[..., Any], ...] = (
+        *(view, propose, learn, decide, decide_many),
+        *(observe, observe_many, absorb, probability),
+    )
+    for template in templates:
         kernels[template.__name__] = bind(template, composition.name, kernels)
     return kernels

@@ -83,6 +83,17 @@ POLICIES: dict[str, Spec] = {
             Composition("constant", "none", "none", cost_aware=False),
         ),
         Spec(
+            "pooled-bayes",
+            "ours: one Bayesian model of all arms, sampled, at the price that uses the budget up",
+            Composition("pooled-logistic", "posterior-sampling", "budget-forecast"),
+        ),
+        Spec(
+            "hybrid",
+            "pooled-bayes that has learned from history before",
+            Composition("pooled-logistic", "posterior-sampling", "budget-forecast"),
+            after_history=True,
+        ),
+        Spec(
             "oracle",
             "told the true effects as its features, with the best fixed price (simulator only)",
             Composition("given", "none", "fixed-price"),
@@ -90,7 +101,7 @@ POLICIES: dict[str, Spec] = {
         ),
     )
 }
-DEFAULT = "bccb"
+DEFAULT = "pooled-bayes"
 
 
 def make(

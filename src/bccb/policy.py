@@ -29,7 +29,7 @@ from bccb.types import (
     Log,
 )
 
-FORMAT = 1  # of saved policies
+FORMAT = 2  # of saved policies
 MOST_MONEY = 9e9  # up to here a float tells every micro apart
 
 
@@ -89,6 +89,11 @@ class Policy:
     def spent(self) -> float:
         """What is not left of it."""
         return float(self.counts[drivers.BUDGET] - self.counts[drivers.REMAINING]) / MICROS
+
+    @property
+    def explored(self) -> float:
+        """The money for treatments that were drawn at random, so that the log keeps overlap."""
+        return float(self.counts[drivers.EXPLORED]) / MICROS
 
     @property
     def decisions(self) -> int:
@@ -206,7 +211,8 @@ class Policy:
             at, end = self.counts[drivers.AT_ESTIMATOR], self.counts[drivers.AT_EXPLORER]
             estimator.fit(self.memory[at:end], log)
         self.kernels["absorb"](
-            self.counts, self.memory, log.features, log.actions, log.outcomes, self._space
+            *(self.counts, self.memory, log.features, log.actions, log.outcomes, log.costs),
+            self._space,
         )
         self.needs_history = False
 

@@ -13,7 +13,7 @@ from bccb.pacers import PACERS
 
 SLOTS = {
     "estimator": {"view_estimator", "predict", "learn_estimator"},
-    "explorer": {"view_explorer", "explore", "learn_explorer", "chance"},
+    "explorer": {"view_explorer", "explore", "learn_explorer", "reserve", "chance"},
     "pacer": {"view_pacer", "note_arrival", "forecast", "price"},
 }
 
@@ -45,7 +45,7 @@ def test_empty_slots_estimate_add_and_charge_nothing() -> None:
     assert slots.predict(state, np.ones(3), effect, spread)
     slots.explore(state, 0, 1, spread, True, bonus)
     assert [*effect, *spread, *bonus] == [0.0] * 6
-    assert slots.price(state, 0.5, 0.5) == 0.0
+    assert slots.price(state, 0.5, 0.5) == slots.reserve(state) == 0.0
 
 
 @pytest.mark.parametrize(

@@ -10,17 +10,16 @@ from hypothesis import strategies as st
 
 import bccb
 from bccb import Log
-from bccb.drivers import Composition, compose
-from bccb.estimators import ridge_pair
-from bccb.estimators.constant import State as Constant
+from bccb.data import simulate
+from bccb.drivers import Composition
 from bccb.evaluate.replay import replay
-from bccb.kernels.scaling import Scaler, scaler_size, view_scaler
-from bccb.kernels.slots import Nothing
 from bccb.pacers.budget_forecast import (
     BUDGET_FORECAST,
     WINDOW,
     State,
+    bracket,
     exhausting_price,
+    forecast,
     mean_spend,
     note_arrival,
     price,
@@ -30,21 +29,12 @@ from bccb.policy import assemble
 from bccb.types import Floats
 
 Sized = Callable[[int, int], int]
-NOTHING = Nothing(np.empty(0))
 
 
-def fresh(d: int, K: int, every: float = 250.0) -> State:
-    memory = np.zeros(BUDGET_FORECAST.size(d, K))
+def fresh(K: int, every: float = 250.0) -> State:
+    memory = np.zeros(BUDGET_FORECAST.size(0, K))
     memory[0] = every
-    return view_pacer(memory, d, K)
-
-
-def no_scaler(d: int) -> Scaler:
-    return view_scaler(np.zeros(scaler_size(d)), d)
-
-
-def forecast_of(estimator: str) -> Callable[..., None]:
-    return compose(Composition(estimator, "none", "budget-forecast"))["forecast"]
+    return view_pacer(memory, 0, K)
 
 
 def naive_spend(score: Floats, costs: Floats, at: float) -> float:
@@ -131,77 +121,64 @@ def test_spend_falls_as_the_price_rises(
 
 
 def test_window_is_a_ring_of_the_last_users() -> None:
-    pacer = fresh(2, 1)
+    pacer = fresh(2)
     extra = 7
     for i in range(WINDOW + extra):
-        note_arrival(pacer, np.array([i, -i], np.float64), np.array([i + 0.5]))
+        note_arrival(pacer, np.array([i, -i], np.float64), np.array([i + 0.5, i + 1.5]))
     assert pacer.seen[0] == WINDOW + extra
     users = np.arange(extra, WINDOW + extra)
-    assert sorted(pacer.x[:, 0]) == users.tolist()
-    np.testing.assert_array_equal(pacer.x[:, 1], -pacer.x[:, 0])
-    np.testing.assert_array_equal(pacer.costs[:, 0], pacer.x[:, 0] + 0.5)
+    assert sorted(pacer.score[:, 0]) == users.tolist()
+    np.testing.assert_array_equal(pacer.score[:, 1], -pacer.score[:, 0])
+    np.testing.assert_array_equal(pacer.costs[:, 0], pacer.score[:, 0] + 0.5)
+    np.testing.assert_array_equal(pacer.costs[:, 1], pacer.score[:, 0] + 1.5)
 
 
 def test_users_who_left_the_window_no_longer_count() -> None:
-    pacer, forecast = fresh(0, 1, every=1.0), forecast_of("constant")
+    pacer = fresh(1, every=1.0)
     for cost in (1.0, 100.0):
         for _ in range(WINDOW):
-            note_arrival(pacer, np.empty(0), np.array([cost]))
-    forecast(pacer, Constant(1.0), NOTHING, no_scaler(0), 1, 1.0)
+            note_arrival(pacer, np.ones(1), np.array([cost]))
+    forecast(pacer, 1.0)
     assert price(pacer, 0.5, 0.5) == pytest.approx(1.0 / 100.0)
 
 
 @pytest.mark.parametrize("every", [250, 10, 1])
 def test_price_is_looked_up_at_powers_of_two_and_then_every_so_often(every: int) -> None:
-    pacer, forecast = fresh(0, 1, every=float(every)), forecast_of("constant")
+    pacer = fresh(1, every=float(every))
     due = []
     for t in range(1, 600):
-        note_arrival(pacer, np.empty(0), np.array([1.0]))
+        note_arrival(pacer, np.ones(1), np.ones(1))
         pacer.prices[1] = -1.0
-        forecast(pacer, Constant(1.0), NOTHING, no_scaler(0), t, 2.0)
+        forecast(pacer, 2.0)
         if pacer.prices[1] != -1.0:
             due.append(t)
     powers = {2**i for i in range(10) if 2**i <= every}
     assert due == sorted(powers | set(range(every, 600, every)))
 
 
-def test_scores_are_todays() -> None:
-    """The window stays, the model learns, and the price follows the model."""
-    d, K = 1, 1
-    pacer, forecast = fresh(d, K, every=1.0), forecast_of("ridge-pair")
-    memory = np.zeros(ridge_pair.size(d, K))
-    memory[0] = 1.0
-    ridge_pair.start(memory, d, K)
-    model, scaler = ridge_pair.view_estimator(memory, d, K), no_scaler(d)
-    scaler.seen[0], scaler.square[0] = 4.0, 4.0  # mean 0, deviation 1
-    for x, cost in ((-1.0, 1.0), (1.0, 2.0), (1.0, 4.0)):
-        note_arrival(pacer, np.array([x]), np.array([cost]))
-    forecast(pacer, model, NOTHING, scaler, 1, 1.0)
-    assert price(pacer, 1.0, 1.0) == 0.0  # no effect is known, nobody would be treated
-    for effect in (0.5, 0.8):
-        model.theta[1] = [effect, effect]  # tau = effect (x + 1): 0, then 2 effect, twice
-        forecast(pacer, model, NOTHING, scaler, 1, 1.0)
-        assert price(pacer, 1.0, 1.0) == pytest.approx(2.0 * effect / 4.0)
-    scaler.square[0] = 16.0  # today's scale counts too: x = 1 is now half a deviation
-    forecast(pacer, model, NOTHING, scaler, 1, 1.0)
-    assert price(pacer, 1.0, 1.0) == pytest.approx(1.5 * 0.8 / 4.0)
+def test_nothing_is_charged_before_anybody_was_seen() -> None:
+    pacer = fresh(1)
+    forecast(pacer, 0.0)
+    assert price(pacer, 1.0, 1.0) == 0.0
 
 
-def test_rehearsal_draws_are_not_those_of_decisions() -> None:
-    """A bonus drawn for the window must not be the one that the decision will draw."""
-    kernels = compose(Composition("none", "beta-difference", "budget-forecast"))
-    pacer = fresh(0, 1, every=1.0)
-    note_arrival(pacer, np.empty(0), np.array([1.0]))
-    explorer = kernels["view_explorer"](np.array([1.0, 1.0, 1.0, 1.0, 1.0]), 0, 1)
-    rehearsed, decided, drawn = set(), set(), np.empty(1)
-    for number in range(1, 6):
-        kernels["forecast"](pacer, NOTHING, explorer, no_scaler(0), number, 0.0)
-        rehearsed.add(float(pacer.score[0, 0]))
-    for number in range(6 * WINDOW):
-        kernels["explore"](explorer, 0, number, np.zeros(1), True, drawn)
-        decided.add(float(drawn[0]))
-    assert len(rehearsed) == 5
-    assert not rehearsed & decided
+@pytest.mark.parametrize("guess", [0.0, 1e-9, 0.7, 1.0, 1e9])
+def test_the_price_found_does_not_depend_on_the_price_before(guess: float, sized: Sized) -> None:
+    rng = np.random.default_rng(3)
+    n = sized(2_000, 100)
+    score, costs = rng.lognormal(-1.0, 1.0, (n, 2)), rng.uniform(0.05, 5.0, (n, 2))
+    low, high = bracket(score, costs, 0.3, guess, 1e-7)
+    assert high == pytest.approx(exhausting_price(score, costs, 0.3), rel=2e-7)
+    assert low < high
+    assert mean_spend(score, costs, low) > 0.3 >= mean_spend(score, costs, high)
+
+
+def test_history_sets_the_first_price() -> None:
+    log = simulate(4_000, seed=3)
+    policy = bccb.make("offline-forecast", budget=50, horizon=1_000, features=12)
+    policy.learn(log)
+    first = policy.decide(log.features[0], float(log.costs[0, 0]))
+    assert first.price > 0
 
 
 def test_the_coin_of_a_warm_up_does_not_drive_up_the_price() -> None:

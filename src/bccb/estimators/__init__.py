@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from bccb.estimators import boosted, constant, frozen, given, none, ridge_pair, two_model
+from bccb.estimators import (
+    boosted,
+    constant,
+    frozen,
+    given,
+    none,
+    pooled_logistic,
+    ridge_pair,
+    two_model,
+)
 from bccb.kernels.component import Component
 
 ESTIMATORS: dict[str, Component] = {
@@ -12,6 +21,7 @@ ESTIMATORS: dict[str, Component] = {
         constant.CONSTANT,
         two_model.TWO_MODEL,
         ridge_pair.RIDGE_PAIR,
+        pooled_logistic.POOLED_LOGISTIC,
         frozen.FROZEN,
         boosted.BOOSTED,
         given.GIVEN,

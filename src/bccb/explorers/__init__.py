@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bccb.explorers import beta_difference, coin, none, upper_confidence
+from bccb.explorers import beta_difference, coin, none, posterior_sampling, upper_confidence
 from bccb.kernels.component import Component
 
 EXPLORERS: dict[str, Component] = {
@@ -11,6 +11,7 @@ EXPLORERS: dict[str, Component] = {
         none.NONE,
         coin.COIN,
         beta_difference.BETA_DIFFERENCE,
+        posterior_sampling.POSTERIOR_SAMPLING,
         upper_confidence.UPPER_CONFIDENCE,
     )
 }

@@ -44,5 +44,5 @@ class Component:
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     size: Callable[[int, int], int] = lambda d, K: 0
     start: Callable[[Floats, int, int], None] | None = None
-    reads: Literal["raw", "standardised"] = "raw"
+    reads: Literal["raw", "standardised", "robust"] = "raw"
     fit: Callable[[Floats, Log], None] | None = None  # learns history at once, not row by row

@@ -41,6 +41,22 @@ def row_dot(A: Floats, i: int, b: Floats) -> float:
 
 
 @jit
+def span_dot(a: Floats, at: int, b: Floats) -> float:
+    """(a_at, a_at+1, ...) . b, without making a view."""
+    total = 0.0
+    for j in range(b.shape[0]):
+        total += a[at + j] * b[j]
+    return total
+
+
+@jit
+def add_scaled_row(a: Floats, scale: float, A: Floats, i: int) -> None:
+    """A <- a + scale A_i; unlike a dot product it needs no order of sums, and is vectorised."""
+    for j in range(a.shape[0]):
+        a[j] += scale * A[i, j]
+
+
+@jit
 def sigmoid(score: float) -> float:
     """1 / (1 + exp(-score)), without overflow."""
     if score >= 0.0:
@@ -57,6 +73,18 @@ def quadratic(A: Floats, z: Floats) -> float:
         row = 0.5 * A[i, i] * z[i]
         for j in range(i):
             row += A[i, j] * z[j]
+        total += 2.0 * z[i] * row
+    return total
+
+
+@jit
+def block_quadratic(A: Floats, at: int, z: Floats, n: int) -> float:
+    """Z' B z for the first n of z, B being the symmetric block of A with n rows from ``at`` on."""
+    total = 0.0
+    for i in range(n):
+        row = 0.5 * A[at + i, at + i] * z[i]
+        for j in range(i):
+            row += A[at + i, at + j] * z[j]
         total += 2.0 * z[i] * row
     return total
 

@@ -3,6 +3,11 @@ r"""Running standardisation: z_j = (x_j - m_j) / s_j, with m and s of the users 
 Welford's recurrences, n being the number of users seen, this one included:
 
     m <- m + (x - m) / n,    q <- q + (x - m_old) (x - m_new),    s^2 = q / n.
+
+The robust form forgets early users, each with weight n^-3 after n, so that an outlier among the
+first of them is soon gone; later ones are cut at 10 deviations. With a = min(1, 3 / n),
+
+    x <- x cut at m +- 10 s,    m <- m + a (x - m),    s^2 <- (1 - a) (s^2 + a (x - m_old)^2).
 """
 
 from __future__ import annotations
@@ -16,6 +21,8 @@ from bccb.kernels.linalg import copy
 from bccb.types import Floats
 
 NEGLIGIBLE = 1e-24  # a variance below this share of the squared mean is rounding, not variation
+HASTE = 3.0  # the power of 1 / n with which early users are forgotten
+REACH, UNCUT = 10.0, 20.0  # deviations at which users are cut, after this many
 
 
 class Scaler(NamedTuple):
@@ -23,7 +30,7 @@ class Scaler(NamedTuple):
 
     seen: Floats  # (1,)
     mean: Floats  # (d,)
-    square: Floats  # (d,), the sum of squared deviations
+    square: Floats  # (d,), the sum of squared deviations; their average in the robust form
 
 
 def scaler_size(d: int) -> int:
@@ -62,6 +69,32 @@ def standardise(scaler: Scaler, x: Floats, z: Floats) -> None:
 
 
 @jit
+def see_robustly(scaler: Scaler, x: Floats) -> None:
+    """Take one more user into the moments, an outlier only so far."""
+    scaler.seen[0] += 1.0
+    n = scaler.seen[0]
+    rate = min(1.0, HASTE / n)
+    for j in range(x.shape[0]):
+        mean, variance, value = scaler.mean[j], scaler.square[j], x[j]
+        if n > UNCUT and variance > 0.0:
+            reach = REACH * math.sqrt(variance)
+            value = min(max(value, mean - reach), mean + reach)
+        delta = value - mean
+        scaler.mean[j] = mean + rate * delta
+        scaler.square[j] = (1.0 - rate) * (variance + rate * delta * delta)
+
+
+@jit
+def standardise_robustly(scaler: Scaler, x: Floats, z: Floats) -> None:
+    """Write the standardised features and a closing 1; a constant feature becomes 0."""
+    d = x.shape[0]
+    for j in range(d):
+        m, variance = scaler.mean[j], scaler.square[j]
+        z[j] = (x[j] - m) / math.sqrt(variance) if variance > NEGLIGIBLE * m * m else 0.0
+    z[d] = 1.0
+
+
+@jit
 def see_nothing(scaler: Scaler, x: Floats) -> None:
     """Keep no moments."""
 
@@ -75,5 +108,6 @@ def keep_raw(scaler: Scaler, x: Floats, z: Floats) -> None:
 
 READERS: dict[str, dict[str, Callable[..., Any]]] = {  # by what an estimator reads
     "standardised": {"see": see, "prepare": standardise},
+    "robust": {"see": see_robustly, "prepare": standardise_robustly},
     "raw": {"see": see_nothing, "prepare": keep_raw},
 }

@@ -75,21 +75,25 @@ def chance(explorer: Any, margin: Floats, spread: Floats, ready: bool, action: i
 
 
 @jit
+def reserve(explorer: Any) -> float:
+    """The share of decisions that are drawn at random, at a rate that spends the budget evenly."""
+    return 0.0
+
+
+@jit
 def view_pacer(memory: Floats, d: int, K: int) -> Any:
     """The pacer's part of the memory, seen as its named state."""
     return Nothing(memory)
 
 
 @jit
-def note_arrival(pacer: Any, x: Floats, costs: Floats) -> None:
-    """Note a user who arrives, with raw features ``x`` and the cost of each treatment."""
+def note_arrival(pacer: Any, score: Floats, costs: Floats) -> None:
+    """Note a user who was decided on: the score tau_k + b_k and the cost of each treatment."""
 
 
 @jit
-def forecast(
-    pacer: Any, estimator: Any, explorer: Any, scaler: Any, number: int, left: float
-) -> None:
-    """Look at the recent users with today's scores, ``left`` being the money per user to come."""
+def forecast(pacer: Any, left: float) -> None:
+    """Look at the recent users before the next one, ``left`` being the money per user to come."""
 
 
 @jit

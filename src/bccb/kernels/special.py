@@ -1,4 +1,4 @@
-r"""Special functions: the regularised incomplete beta function and quadrature nodes.
+r"""Special functions: distribution functions of the Beta and the normal, and quadrature nodes.
 
 I_x(a, b) by its continued fraction (modified Lentz), as in DLMF 8.17.22.
 """
@@ -15,12 +15,19 @@ from bccb.types import Floats
 TINY = 1e-300
 PRECISION = 1e-14
 MOST_TERMS = 5_000
+ROOT_HALF = math.sqrt(0.5)
 
 # On [-1, 1]. The substitution x = t (3 - t^2) / 2 flattens the ends, where a density may rise like
 # a broken power that a polynomial follows badly.
 _T, _W = (np.asarray(values, np.float64) for values in np.polynomial.legendre.leggauss(24))
 NODES: Floats = 0.5 * _T * (3.0 - _T**2)
 WEIGHTS: Floats = 1.5 * _W * (1.0 - _T**2)
+
+
+@jit
+def normal_cdf(x: float) -> float:
+    """Phi(x)"""
+    return 0.5 * math.erfc(-x * ROOT_HALF)
 
 
 @jit
