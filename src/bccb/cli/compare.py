@@ -13,16 +13,7 @@ from rich import box
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from bccb.cli.columns import (
-    ArmsOption,
-    ControlOption,
-    CostOption,
-    FeaturesOption,
-    OutcomeOption,
-    PresetOption,
-    TreatmentOption,
-    columns_from,
-)
+from bccb.cli.columns import takes_columns
 from bccb.cli.console import notes, out
 from bccb.data import Columns, read_log
 from bccb.errors import InputError
@@ -44,17 +35,12 @@ MOST_SEEDS = 10_000
 MOST_SHOWN = 20  # names of features
 
 
+@takes_columns
 def command(
     data: Annotated[
         Path | None, typer.Option("--data", help="Log of a trial: .csv, .csv.gz or .parquet.")
     ] = None,
-    preset_name: PresetOption = None,
-    treatment: TreatmentOption = None,
-    control: ControlOption = None,
-    arms: ArmsOption = None,
-    outcome: OutcomeOption = None,
-    features: FeaturesOption = None,
-    cost: CostOption = None,
+    columns: Columns | None = None,
     budget: Annotated[
         list[float] | None,
         typer.Option("--budget", help="Money to spend; may be repeated. [default: 5000]"),
@@ -93,7 +79,6 @@ def command(
 
     `bccb compare --data mine.csv --treatment arm --control none --outcome sale --cost 0.5`
     """
-    columns = columns_from(preset_name, treatment, control, arms, outcome, features, cost)
     if data is None and columns is not None:
         raise InputError("--data", None, "given, because options name columns of a file")
     seed_list, budgets = parse_seeds(seeds), budget or [5_000.0]
