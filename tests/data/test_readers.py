@@ -549,3 +549,11 @@ def test_stored_probabilities_stay_those_of_the_stored_arms(log: Log, tmp_path: 
     again = read_log(path, Columns("treatment", "control", "outcome"))
     assert again.probabilities is not None
     assert again.feature_names == ("x0", "x1")
+
+
+def test_probabilities_among_all_arms_are_not_read_for_some_of_them(
+    saved: Callable[..., Path],
+) -> None:
+    columns = replace(COLUMNS, treatments=("mail",), probability="chance")
+    with pytest.raises(InputError, match="treatments is .*, but must be all values of 'arm'"):
+        read_log(saved(chance=[0.5] * 6), columns)

@@ -147,10 +147,15 @@ def _check(
             raise InputError("--budget", money, f"above 0 and at most {MOST_MONEY:,.0f}")
     if jobs is not None and jobs < 1:
         raise InputError("--jobs", jobs, "1 or above")
-    if json_file is not None:
-        folder = json_file.parent
-        if json_file.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-            raise InputError("--json", str(json_file), "a file in a folder that can be written to")
+    check_json(json_file)
+
+
+def check_json(path: Path | None) -> None:
+    """Refuse a file that cannot be written, before the work."""
+    if path is not None:
+        folder = path.parent
+        if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+            raise InputError("--json", str(path), "a file in a folder that can be written to")
 
 
 def parse_seeds(text: str) -> list[int]:

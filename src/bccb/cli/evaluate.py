@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +11,7 @@ from rich import box
 from rich.table import Table
 
 from bccb.cli.columns import takes_columns
-from bccb.cli.compare import progress_bar
+from bccb.cli.compare import check_json, progress_bar
 from bccb.cli.console import notes, out
 from bccb.data import Columns, read_log
 from bccb.errors import InputError
@@ -84,10 +83,7 @@ def _check(policies: list[str], budget: float | None, seed: int, json_file: Path
         raise InputError("--budget", budget, f"above 0 and at most {MOST_MONEY:,.0f}")
     if not 0 <= seed <= MOST_SEED:
         raise InputError("--seed", seed, f"from 0 to {MOST_SEED}")
-    if json_file is not None:
-        folder = json_file.parent
-        if json_file.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-            raise InputError("--json", str(json_file), "a file in a folder that can be written to")
+    check_json(json_file)
 
 
 def _evaluate(log: Log, names: list[str], budget: float | None, seed: int) -> list[Evaluation]:

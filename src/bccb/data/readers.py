@@ -210,6 +210,9 @@ def _select_arms(frame: pl.DataFrame, columns: Columns) -> tuple[pl.DataFrame, l
         raise InputError(field, 0, "at least 1")
     arms = [named.pop(name) for name in (columns.control, *treatments)]
     if named:  # what is left there are the arms that nobody asked for
+        if columns.probability is not None:
+            allowed = f"all values of {arm.name!r}, because the probabilities are of one among all"
+            raise InputError("treatments", columns.treatments, allowed)
         frame = frame.filter(~arm.is_in(list(named.values())).fill_null(False))
     return frame, arms
 
