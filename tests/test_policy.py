@@ -60,7 +60,7 @@ def test_make_refuses_in_one_sentence(options: dict[str, Any], message: str) -> 
         ([1.0, 2.0], math.inf, "cost is inf, but must be at least"),
         ([1.0, 2.0], 2e6, "cost is 2000000.0, but must be at least 0.000001 and at most 1,000,000"),
         ([1.0, 2.0], "dear", "cost is 'dear', but must be numbers"),
-        ([1.0, 2.0], [1.0, 2.0], "the number of costs is 2, but must be 2"),
+        ([1.0, 2.0], [1.0, 2.0], "the number of costs is 2, but must be 1"),
         ([1.0, 2.0], None, "cost is nan"),
     ],
 )

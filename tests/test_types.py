@@ -49,6 +49,10 @@ def log_of(**fields: Any) -> Log:
         ({"known_shares": [0.5, 0.6]}, "the sum of known_shares is 1.1, but must be 1"),
         ({"known_shares": [0.0, 1.0]}, "known_share of row 0 is 0.0, but must be above 0"),
         ({"features": np.zeros((2, 2))}, "the shape of features"),
+        ({"probabilities": [0.5, 0, 1]}, "probability of row 1 is 0.0, but must be above 0"),
+        ({"probabilities": [0.5, 1.5, 1]}, "probability of row 1 is 1.5, but must be .* at most 1"),
+        ({"probabilities": [0.5, 1, math.nan]}, "probability of row 2 is nan, but must be above"),
+        ({"probabilities": [0.5]}, r"the shape of probabilities is \(1,\), but must be \(3,\)"),
         ({"effects": np.zeros((3, 2))}, r"the shape of effects is \(3, 2\), but must be \(3, 1\)"),
         ({"known_shares": np.ones(3)}, "the shape of known_shares"),
     ],
@@ -64,9 +68,11 @@ def test_an_empty_log_is_refused() -> None:
 
 
 def test_rows_can_be_taken_and_keep_the_shares_of_the_trial() -> None:
-    log = log_of(effects=np.array([[0.1], [0.2], [0.3]]))
+    log = log_of(effects=np.array([[0.1], [0.2], [0.3]]), probabilities=[0.5, 0.6, 0.7])
     part = log.take(np.array([2, 1]))
     assert part.users == 2
     assert part.effects is not None
     assert part.effects.tolist() == [[0.3], [0.2]]
+    assert part.probabilities is not None
+    assert part.probabilities.tolist() == [0.7, 0.6]
     assert part.shares.tolist() == log.shares.tolist()

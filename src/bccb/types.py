@@ -1,9 +1,9 @@
-"""The nouns that every layer shares: arrays, and the log of a trial."""
+"""The nouns that every layer shares: arrays, and the log of a trial or of decisions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,8 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Log:
-    """The log of a randomised trial: one row a user, n users, d features, K treatments.
+    """The log of a randomised trial, or of decisions whose probabilities were kept: one row a user,
+    n users, d features, K treatments.
 
     Action 0 is the control ("leave alone"), actions 1..K are the treatments.
 
@@ -38,9 +39,10 @@ class Log:
     treatment_names: tuple[str, ...] = ()
     known_shares: Floats | None = None  # (K+1,), where the design of the trial tells them
     effects: Floats | None = None  # (n, K), the true effects, known in simulations alone
+    probabilities: Floats | None = None  # (n,), of the action that was taken, where they were kept
 
     def __post_init__(self) -> None:
-        for field in ("features", "actions", "outcomes", "costs", "known_shares", "effects"):
+        for field in (*ROWS, "known_shares"):
             if getattr(self, field) is not None:
                 object.__setattr__(self, field, self._array(field))
         self._check_shapes()
@@ -78,6 +80,7 @@ class Log:
             "actions": (n,),
             "outcomes": (n,),
             "effects": (n, k),
+            "probabilities": (n,),
             "known_shares": (k + 1,),
         }
         for field, expected in shapes_of.items():
@@ -93,29 +96,28 @@ class Log:
             "outcomes": (0.0, 1.0, OUTCOME_RANGE),
             "actions": (0, k, f"from 0 to {k}"),
             "effects": (-1.0, 1.0, "from -1 to 1"),
-            "known_shares": (1e-9, 1.0, "above 0 and at most 1"),
+            "known_shares": (LEAST_PROBABILITY, 1.0, PROBABILITY_RANGE),
+            "probabilities": (LEAST_PROBABILITY, 1.0, PROBABILITY_RANGE),
         }
         for field, (least, most, allowed) in ranges.items():
             array = getattr(self, field)
             if array is None or not array.size or (array.min() >= least and array.max() <= most):
                 continue
             place = tuple(np.argwhere(~((array >= least) & (array <= most)))[0])
-            name = f"feature {self.feature_names[place[1]]}" if field == "features" else field[:-1]
+            name = "probability" if field == "probabilities" else field[:-1]
+            if field == "features":
+                name = f"feature {self.feature_names[place[1]]}"
             raise InputError(f"{name} of row {place[0]}", array[place].item(), allowed)
         if self.known_shares is not None and abs(self.known_shares.sum() - 1.0) > 1e-6:
             raise InputError("the sum of known_shares", float(self.known_shares.sum()), "1")
 
     def take(self, rows: Ints) -> Log:
         """The log of these rows; the shares stay those of the whole trial."""
-        return replace(
-            self,
-            features=self.features[rows],
-            actions=self.actions[rows],
-            outcomes=self.outcomes[rows],
-            costs=self.costs[rows],
-            known_shares=self.shares,
-            effects=None if self.effects is None else self.effects[rows],
-        )
+        given = {field: getattr(self, field) for field in ROWS}
+        taken: dict[str, Any] = {
+            field: None if array is None else array[rows] for field, array in given.items()
+        }
+        return replace(self, **taken, known_shares=self.shares)
 
     @property
     def users(self) -> int:
@@ -135,9 +137,12 @@ class Log:
         return np.bincount(self.actions, minlength=self.treatments + 1) / self.users
 
 
+ROWS = ("features", "actions", "outcomes", "costs", "effects", "probabilities")  # one a user
 MOST_FEATURE = 1e100  # its square must not overflow
 FEATURE_RANGE = "a finite number within 1e100"
 LEAST_COST = 1e-6  # one micro
 MOST_COST = 1e6  # up to here a float of currency units tells every micro apart
 COST_RANGE = "at least 0.000001 and at most 1,000,000"
 OUTCOME_RANGE = "from 0 to 1"
+LEAST_PROBABILITY = 1e-9  # what is rarer does not happen: a mistake, or rounding
+PROBABILITY_RANGE = "above 0 (at least 1e-9) and at most 1"

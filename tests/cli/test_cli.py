@@ -213,6 +213,12 @@ def test_simulate_writes_a_log_that_reads_back(run: Run, tmp_path: Path) -> None
         (["simulate", "out.parquet", "--users", "0"], "users is 0, but must be from 1 to"),
         (["simulate", "out.parquet", "--outcome", "sale"], "outcome is 'sale', but must be"),
         (["data", "describe", "absent.parquet"], "a file that exists"),
+        (["evaluate", "absent.parquet"], "a file that exists"),
+        (["evaluate", "TRIAL", "--policy", "bcbc"], "policy is 'bcbc', but must be one of"),
+        (["evaluate", "TRIAL", "--policy", "bccb", "--policy", "bccb"], "must be named once each"),
+        (["evaluate", "TRIAL", "--budget", "-1"], "--budget is -1.0, but must be above 0"),
+        (["evaluate", "TRIAL", "--seed", "-1"], "--seed is -1, but must be from 0 to"),
+        (["evaluate", "TRIAL", "--json", "no/such/folder.json"], "a folder that can be written to"),
     ],
 )
 def test_bad_input_is_one_sentence_and_status_2(
@@ -247,7 +253,7 @@ def test_an_unknown_option_is_status_2_without_a_traceback() -> None:
 
 
 def test_every_command_has_help_with_an_example(run: Run) -> None:
-    for command in (["compare"], ["data", "describe"], ["simulate"]):
+    for command in (["compare"], ["data", "describe"], ["evaluate"], ["simulate"]):
         ran = run(*command, "--help")
         assert ran.status == 0
         assert "Example" in ran.out

@@ -24,7 +24,7 @@ from bccb.data import lognormal, preset, read_log, simulate, write_log
 from bccb.data.readers import read_complete_rows
 from bccb.data.schema import Columns
 from bccb.errors import InputError, MissingExtraError
-from bccb.types import Log
+from bccb.types import ROWS, Log
 
 COLUMNS = Columns(treatment="arm", control="none", outcome="sale", cost="price")
 TRIAL: dict[str, list[Any]] = {
@@ -65,7 +65,7 @@ def saved(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Path]
 
 
 def assert_same(one: Log, other: Log) -> None:
-    for field in ("features", "actions", "outcomes", "costs", "known_shares", "effects"):
+    for field in (*ROWS, "known_shares"):
         np.testing.assert_array_equal(getattr(one, field), getattr(other, field), err_msg=field)
     assert one.feature_names == other.feature_names
     assert one.treatment_names == other.treatment_names
@@ -245,6 +245,10 @@ def test_an_arm_without_complete_rows_is_refused(saved: Callable[..., Path]) -> 
         ({}, {"treatments": ("male",)}, "treatment is 'male', but must be .* did you mean 'mail'?"),
         ({"arm": ["none"] * 6}, {}, "rows whose 'arm' is not 'none' is 0, but must be at least 1"),
         ({}, {"outcome": "sales"}, "outcome column is 'sales', but must be one of 'arm', 'sale', "),
+        ({"chance": [1, 0, 1, 1, 1, 1]}, {"probability": "chance"}, "'chance' is 0.0, but must be"),
+        ({"chance": [1, 2, 1, 1, 1, 1]}, {"probability": "chance"}, "'chance' is 2.0, but must be"),
+        ({"chance": [1, None, 1, 1, 1, 1]}, {"probability": "chance"}, "missing or infinite .*"),
+        ({}, {"probability": "chance"}, "probability column is 'chance', but must be one of 'arm'"),
         ({}, {"cost": ("price",)}, r"cost is \('price',\), but must be 2 values, for the arms"),
     ],
 )
@@ -374,6 +378,7 @@ def logs(draw: st.DrawFn) -> Log:
         treatment_names=distinct(treatments, "t"),
         known_shares=draw(st.none() | st.just(np.full(treatments + 1, 1 / (treatments + 1)))),
         effects=matrix(treatments, -1, 1) if draw(st.booleans()) else None,
+        probabilities=matrix(1, 1e-9, 1)[:, 0] if draw(st.booleans()) else None,
     )
 
 
@@ -527,3 +532,28 @@ def test_costs_and_true_effects_of_a_written_file_are_never_features(tmp_path: P
     write_log(simulate(100, seed=1), path)
     log = read_log(path, Columns("treatment", "control", "outcome"))
     assert log.feature_names == tuple(f"f{j}" for j in range(12))
+
+
+def test_probabilities_are_read_and_are_no_feature(saved: Callable[..., Path]) -> None:
+    chance = [0.5, 0.25, 0.25, 0.9, 1.0, 0.1]
+    log = read_log(saved(chance=chance), replace(COLUMNS, probability="chance"))
+    assert log.probabilities is not None
+    assert log.probabilities.tolist() == chance
+    assert "chance" not in log.feature_names
+
+
+def test_stored_probabilities_stay_those_of_the_stored_arms(log: Log, tmp_path: Path) -> None:
+    """Or a log of decisions would be taken for a randomised trial."""
+    path = tmp_path / "log.parquet"
+    write_log(replace(log, probabilities=np.full(90, 0.5)), path)
+    again = read_log(path, Columns("treatment", "control", "outcome"))
+    assert again.probabilities is not None
+    assert again.feature_names == ("x0", "x1")
+
+
+def test_probabilities_among_all_arms_are_not_read_for_some_of_them(
+    saved: Callable[..., Path],
+) -> None:
+    columns = replace(COLUMNS, treatments=("mail",), probability="chance")
+    with pytest.raises(InputError, match="treatments is .*, but must be all values of 'arm'"):
+        read_log(saved(chance=[0.5] * 6), columns)

@@ -49,6 +49,8 @@ def test_an_absent_column_is_named_with_those_present(change: dict[str, Any], me
         ({"features": ("id",), "excluded": ("id",)}, "feature is 'id', but must be none of"),
         ({"features": ("age", "age")}, "features is .*, but must be names, not empty and all"),
         ({"treatments": ("a", "none")}, "control is 'none', but must be none of 'a', 'none'"),
+        ({"probability": "arm"}, "probability is 'arm', but must be another column than the tr"),
+        ({"probability": "p", "features": ("p",)}, "feature is 'p', but must be none of 'arm'"),
         ({"cost": 0.0}, "cost is 0.0, but must be at least"),
         ({"cost": float("nan")}, "cost is nan, but must be at least"),
         ({"shares": (0.5, 0.4)}, r"shares is \(0.5, 0.4\), but must be all above 0, with the sum"),

@@ -10,6 +10,7 @@ import pytest
 import bccb
 from bccb import InputError, Log, StateError, drivers
 from bccb.data import simulate
+from bccb.evaluate.coverage import simulate_decisions
 from bccb.evaluate.replay import POINTS, Replay, replay, stream
 from bccb.policies import POLICIES
 from bccb.types import Ints
@@ -186,3 +187,27 @@ def replay_with_truth(name: str, log: Log) -> tuple[Replay, float]:
         elif decision.action > 0:
             twin.counts[drivers.REMAINING] += drivers.micros_of(decision.cost)
     return found, truth
+
+
+def test_a_log_of_decisions_is_weighted_by_the_odds_of_each_user() -> None:
+    log = simulate_decisions(2_000, seed=4)
+    order, _ = stream(log, seed=4, users=1_500)
+    found = replay(fresh("treat-all", log, 1_500, 1e6), log, order)
+    assert log.probabilities is not None
+    total = 0.0
+    for row in order:
+        p = log.probabilities[row]
+        total += log.outcomes[row] * (1 if log.actions[row] else -(1 - p) / p)
+    assert found.incremental == pytest.approx(total)
+    assert found.incremental != pytest.approx(
+        replay(
+            fresh("treat-all", log, 1_500, 1e6), replace(log, probabilities=None), order
+        ).incremental
+    )
+
+
+def test_decisions_between_several_treatments_are_left_to_evaluate() -> None:
+    log = replace(LOG[2], probabilities=np.full(2_000, 0.3))
+    message = "the number of treatments is 2, but must be 1 where .*: use bccb evaluate"
+    with pytest.raises(InputError, match=message):
+        replay(fresh("bccb", log, 700, 60.0), log)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from dataclasses import replace
+from functools import wraps
 from typing import Annotated, Any
 
 import typer
@@ -14,45 +17,73 @@ PresetOption = Annotated[
     str | None,
     typer.Option("--preset", help="Columns of a public trial: criteo, hillstrom, starbucks."),
 ]
-TreatmentOption = Annotated[
-    str | None, typer.Option("--treatment", metavar="COL", help="Column that tells the arm.")
-]
-ControlOption = Annotated[
-    str | None, typer.Option("--control", metavar="VALUE", help="Its value for 'left alone'.")
-]
-ArmsOption = Annotated[
-    str | None,
-    typer.Option("--arms", metavar="A,B", help="Its values that count as treatments; default all."),
-]
-OutcomeOption = Annotated[
-    str | None, typer.Option("--outcome", metavar="COL", help="Column of outcomes from 0 to 1.")
-]
-FeaturesOption = Annotated[
-    str | None,
-    typer.Option("--features", metavar="A,B,C", help="Feature columns; default all other columns."),
-]
-CostOption = Annotated[
-    str | None,
-    typer.Option(
-        "--cost",
-        metavar="COL|N",
-        help="Cost column, or one cost for everybody; default the paper's log-normal costs.",
-    ),
-]
+
+
+def takes_columns(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of :func:`columns_from` in place of its parameter ``columns``.
+
+    Typer reads the options of a command from its signature, so that is what is rewritten.
+    """
+    own = inspect.signature(command, eval_str=True).parameters
+    options = inspect.signature(columns_from, eval_str=True).parameters
+
+    @wraps(command)
+    def wrapped(**given: Any) -> None:
+        columns = columns_from(**{name: given[name] for name in options})
+        command(columns=columns, **{name: given[name] for name in own if name in given})
+
+    shared = [option for name, option in options.items() if name not in own]
+    listed: list[inspect.Parameter] = []
+    for parameter in own.values():
+        listed += shared if parameter.name == "columns" else [parameter]
+    wrapped.__signature__ = inspect.Signature(listed)  # type: ignore[attr-defined]
+    return wrapped
 
 
 def columns_from(
-    preset_name: str | None,
-    treatment: str | None,
-    control: str | None,
-    arms: str | None,
-    outcome: str | None,
-    features: str | None,
-    cost: str | None,
+    preset_name: PresetOption = None,
+    treatment: Annotated[
+        str | None, typer.Option("--treatment", metavar="COL", help="Column that tells the arm.")
+    ] = None,
+    control: Annotated[
+        str | None, typer.Option("--control", metavar="VALUE", help="Its value for 'left alone'.")
+    ] = None,
+    arms: Annotated[
+        str | None,
+        typer.Option(
+            "--arms", metavar="A,B", help="Its values that count as treatments; default all."
+        ),
+    ] = None,
+    outcome: Annotated[
+        str | None, typer.Option("--outcome", metavar="COL", help="Column of outcomes from 0 to 1.")
+    ] = None,
+    features: Annotated[
+        str | None,
+        typer.Option(
+            "--features", metavar="A,B,C", help="Feature columns; default all other columns."
+        ),
+    ] = None,
+    cost: Annotated[
+        str | None,
+        typer.Option(
+            "--cost",
+            metavar="COL|N",
+            help="Cost column, or one cost for everybody; default the paper's log-normal costs.",
+        ),
+    ] = None,
+    probability: Annotated[
+        str | None,
+        typer.Option(
+            "--probability",
+            metavar="COL",
+            help="Column with the probability of what was done, in a log of decisions.",
+        ),
+    ] = None,
 ) -> Columns | None:
     """The columns that the options name, over those of the preset."""
     given: dict[str, Any] = {"treatment": treatment, "control": control, "outcome": outcome}
     given |= {"features": _names(features), "treatments": _names(arms), "cost": _cost(cost)}
+    given |= {"probability": probability}
     given = {field: value for field, value in given.items() if value is not None}
     if preset_name is not None:
         return replace(preset(preset_name), **given)

@@ -13,16 +13,7 @@ from rich import box
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from bccb.cli.columns import (
-    ArmsOption,
-    ControlOption,
-    CostOption,
-    FeaturesOption,
-    OutcomeOption,
-    PresetOption,
-    TreatmentOption,
-    columns_from,
-)
+from bccb.cli.columns import takes_columns
 from bccb.cli.console import notes, out
 from bccb.data import Columns, read_log
 from bccb.errors import InputError
@@ -44,17 +35,12 @@ MOST_SEEDS = 10_000
 MOST_SHOWN = 20  # names of features
 
 
+@takes_columns
 def command(
     data: Annotated[
         Path | None, typer.Option("--data", help="Log of a trial: .csv, .csv.gz or .parquet.")
     ] = None,
-    preset_name: PresetOption = None,
-    treatment: TreatmentOption = None,
-    control: ControlOption = None,
-    arms: ArmsOption = None,
-    outcome: OutcomeOption = None,
-    features: FeaturesOption = None,
-    cost: CostOption = None,
+    columns: Columns | None = None,
     budget: Annotated[
         list[float] | None,
         typer.Option("--budget", help="Money to spend; may be repeated. [default: 5000]"),
@@ -97,7 +83,6 @@ def command(
 
     `bccb compare --data mine.csv --treatment arm --control none --outcome sale --cost 0.5`
     """
-    columns = columns_from(preset_name, treatment, control, arms, outcome, features, cost)
     if data is None and columns is not None:
         raise InputError("--data", None, "given, because options name columns of a file")
     if data is not None and drift:
@@ -169,10 +154,15 @@ def _check(
             raise InputError("--budget", money, f"above 0 and at most {MOST_MONEY:,.0f}")
     if jobs is not None and jobs < 1:
         raise InputError("--jobs", jobs, "1 or above")
-    if json_file is not None:
-        folder = json_file.parent
-        if json_file.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-            raise InputError("--json", str(json_file), "a file in a folder that can be written to")
+    check_json(json_file)
+
+
+def check_json(path: Path | None) -> None:
+    """Refuse a file that cannot be written, before the work."""
+    if path is not None:
+        folder = path.parent
+        if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+            raise InputError("--json", str(path), "a file in a folder that can be written to")
 
 
 def parse_seeds(text: str) -> list[int]:

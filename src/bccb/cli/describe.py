@@ -9,30 +9,16 @@ import typer
 from rich import box
 from rich.table import Table
 
-from bccb.cli.columns import (
-    ArmsOption,
-    ControlOption,
-    CostOption,
-    FeaturesOption,
-    OutcomeOption,
-    PresetOption,
-    TreatmentOption,
-    columns_from,
-)
+from bccb.cli.columns import takes_columns
 from bccb.cli.console import out
-from bccb.data import Description, describe_file
+from bccb.data import Columns, Description, describe_file
 from bccb.data.describe import Estimate
 
 
+@takes_columns
 def command(
     file: Annotated[Path, typer.Argument(help="Log of a trial: .csv, .csv.gz or .parquet.")],
-    preset_name: PresetOption = None,
-    treatment: TreatmentOption = None,
-    control: ControlOption = None,
-    arms: ArmsOption = None,
-    outcome: OutcomeOption = None,
-    features: FeaturesOption = None,
-    cost: CostOption = None,
+    columns: Columns | None = None,
 ) -> None:
     """Print arms, rates, missing values and balance, and say whether the log looks randomised.
 
@@ -40,7 +26,6 @@ def command(
 
     `bccb data describe hillstrom.csv.gz --preset hillstrom`
     """
-    columns = columns_from(preset_name, treatment, control, arms, outcome, features, cost)
     _print_description(describe_file(file, columns))
 
 

@@ -15,16 +15,7 @@ import typer
 from rich import box
 from rich.table import Table
 
-from bccb.cli.columns import (
-    ArmsOption,
-    ControlOption,
-    CostOption,
-    FeaturesOption,
-    OutcomeOption,
-    PresetOption,
-    TreatmentOption,
-    columns_from,
-)
+from bccb.cli.columns import PresetOption, takes_columns
 from bccb.cli.compare import parse_seeds, progress_bar
 from bccb.cli.console import notes, out
 from bccb.data import Columns, read_log
@@ -44,17 +35,13 @@ from bccb.report.paper import draw, page
 QUICK_SEEDS = 3
 
 
+@takes_columns
 def command(
     data: Annotated[
         Path | None, typer.Option("--data", help="Log of a trial: .csv, .csv.gz or .parquet.")
     ] = None,
     preset_name: PresetOption = None,
-    treatment: TreatmentOption = None,
-    control: ControlOption = None,
-    arms: ArmsOption = None,
-    outcome: OutcomeOption = None,
-    features: FeaturesOption = None,
-    cost: CostOption = None,
+    columns: Columns | None = None,
     only: Annotated[
         list[str] | None,
         typer.Option("--only", help=f"One of {', '.join(EXPERIMENTS)}; may be repeated."),
@@ -88,7 +75,6 @@ def command(
     chosen = parse_seeds(seeds)
     if len(chosen) < 2:
         raise InputError("--seeds", seeds, "at least 2, to be compared in pairs")
-    columns = columns_from(preset_name, treatment, control, arms, outcome, features, cost)
     setup = _setup(data, columns, preset_name, tuple(chosen[:QUICK_SEEDS] if quick else chosen))
     trials, world = _trials(data, columns, setup)
     folder.mkdir(parents=True, exist_ok=True)

@@ -13,13 +13,22 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from bccb.data import costs
 from bccb.data.schema import Columns, as_text, columns_of, one_of, quoted
 from bccb.errors import InputError, MissingExtraError
 from bccb.files import written_whole
-from bccb.types import COST_RANGE, LEAST_COST, MOST_COST, OUTCOME_RANGE, Floats, Ints, Log
+from bccb.types import (
+    COST_RANGE,
+    LEAST_COST,
+    LEAST_PROBABILITY,
+    MOST_COST,
+    OUTCOME_RANGE,
+    PROBABILITY_RANGE,
+    Floats,
+    Ints,
+    Log,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -76,6 +85,8 @@ def write_log(log: Log, path: FilePath) -> None:
     parts |= zip(columns.cost_columns, log.costs.T, strict=True)
     if log.effects is not None:
         parts |= zip(columns.effects, log.effects.T, strict=True)
+    if log.probabilities is not None:
+        parts |= zip(columns.probability_columns, [log.probabilities], strict=True)
     told = {METADATA_KEY: json.dumps(asdict(columns))}
     with written_whole(target) as draft:
         try:
@@ -111,9 +122,11 @@ class _Table:
         """The log, checked. It takes columns out of the frame, so as to hold them once."""
         actions, prices = self._actions(), self._costs()
         effects = [_numbers(self.frame, "effect", name) for name in self.columns.effects]
-        outcomes = _numbers(self.frame, "outcome", name := self.columns.outcome)
-        good = (outcomes >= 0) & (outcomes <= 1)
-        _check_range(f"outcome column {name!r}", outcomes, good, OUTCOME_RANGE)
+        outcomes = self._within("outcome", self.columns.outcome, 0.0, 1.0, OUTCOME_RANGE)
+        probabilities = [
+            self._within("probability", name, LEAST_PROBABILITY, 1.0, PROBABILITY_RANGE)
+            for name in self.columns.probability_columns
+        ]
         features, feature_names = _encode(self.frame, self.features)
         return Log(
             features=features,
@@ -124,6 +137,7 @@ class _Table:
             treatment_names=tuple(as_text(value) for value in self.arms[1:]),
             known_shares=np.array(self.columns.shares) if self.columns.shares else None,
             effects=np.column_stack(effects) if effects else None,
+            probabilities=probabilities[0] if probabilities else None,
         )
 
     def _actions(self) -> Ints:
@@ -143,11 +157,17 @@ class _Table:
         if isinstance(cost, (int, float)):
             return costs.constant(users, treatments, cost)
         names = (cost,) * treatments if isinstance(cost, str) else cost
-        prices = [_numbers(self.frame, "cost", name) for name in names]
-        for name, price in zip(names, prices, strict=True):
-            good = (price >= LEAST_COST) & (price <= MOST_COST)
-            _check_range(f"cost column {name!r}", price, good, COST_RANGE)
-        return np.column_stack(prices)
+        return np.column_stack(
+            [self._within("cost", name, LEAST_COST, MOST_COST, COST_RANGE) for name in names]
+        )
+
+    def _within(self, role: str, name: str, least: float, most: float, allowed: str) -> Floats:
+        """A column of numbers, refused where one of them is out of range."""
+        values = _numbers(self.frame, role, name)
+        good = (values >= least) & (values <= most)
+        if not good.all():
+            raise InputError(f"{role} column {name!r}", values[~good][0].item(), allowed)
+        return values
 
 
 def _read_table(path: Path, columns: Columns | None) -> _Table:
@@ -162,7 +182,8 @@ def _read_table(path: Path, columns: Columns | None) -> _Table:
         _check_header(present)
         features = columns.features_among(present)
         named = (columns.treatment, columns.outcome, *columns.cost_columns, *columns.effects)
-        frame = lazy.select(*dict.fromkeys((*named, *features))).collect(engine="streaming")
+        wanted = dict.fromkeys((*named, *columns.probability_columns, *features))
+        frame = lazy.select(*wanted).collect(engine="streaming")
     if not frame.height:
         raise InputError(f"the number of rows of {str(path)!r}", 0, "at least 1")
     frame, arms = _select_arms(frame, columns)
@@ -189,6 +210,9 @@ def _select_arms(frame: pl.DataFrame, columns: Columns) -> tuple[pl.DataFrame, l
         raise InputError(field, 0, "at least 1")
     arms = [named.pop(name) for name in (columns.control, *treatments)]
     if named:  # what is left there are the arms that nobody asked for
+        if columns.probability is not None:
+            allowed = f"all values of {arm.name!r}, because the probabilities are of one among all"
+            raise InputError("treatments", columns.treatments, allowed)
         frame = frame.filter(~arm.is_in(list(named.values())).fill_null(False))
     return frame, arms
 
@@ -234,11 +258,6 @@ def _check_type(series: pl.Series, role: str, text_too: bool) -> None:
         raise InputError(f"the type of {role} column {series.name!r}", str(kind), allowed)
 
 
-def _check_range(field: str, values: Floats, good: npt.NDArray[np.bool_], allowed: str) -> None:
-    if not good.all():
-        raise InputError(field, values[~good][0].item(), allowed)
-
-
 def _present(series: pl.Series) -> pl.Series:
     """Where a value is neither missing nor, as a number, infinite or NaN."""
     return series.is_finite().fill_null(False) if series.dtype.is_float() else series.is_not_null()
@@ -259,12 +278,18 @@ def _scan(path: Path) -> pl.LazyFrame:
 
 
 def _merged(given: Columns | None, stored: Columns | None) -> Columns:
-    """The columns given, which must not take costs and true effects that are stored as features."""
+    """The columns given, which must not take costs and true effects that are stored as features.
+
+    Stored probabilities stay those of the stored arms: without them a log of decisions would pass
+    for a randomised trial.
+    """
     if given is None or stored is None:
         columns = given or stored
         assert columns is not None
         return columns
-    known = (*stored.cost_columns, *stored.effects)
+    if given.probability is None and given.treatment == stored.treatment:
+        given = replace(given, probability=stored.probability)
+    known = (*stored.cost_columns, *stored.effects, *stored.probability_columns)
     hidden = (name for name in known if name not in (*given.features, *given.excluded))
     return replace(given, excluded=(*given.excluded, *hidden))
 

@@ -36,6 +36,7 @@ class Columns:
     excluded: tuple[str, ...] = ()  # never features: identifiers, what happened after treatment
     effects: tuple[str, ...] = ()  # the true effect of each treatment, known in simulations
     shares: tuple[float, ...] = ()  # of actions 0..K, where the design of the trial tells them
+    probability: str | None = None  # a column: how likely the action was, in a log of decisions
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -47,11 +48,15 @@ class Columns:
             if "" in value or len(set(value)) < len(value):
                 raise InputError(field.name, value, "names, not empty and all different")
         taken = (self.treatment, self.outcome, *self.effects, *self.excluded)
+        taken += self.probability_columns
         for feature in self.features:
             if feature in taken:
                 raise InputError("feature", feature, "none of " + quoted(taken))
         if self.treatment == self.outcome:
             raise InputError("outcome", self.outcome, "another column than the treatment")
+        if self.probability in (self.treatment, self.outcome):
+            allowed = "another column than the treatment and the outcome"
+            raise InputError("probability", self.probability, allowed)
         if self.control in self.treatments:
             raise InputError("control", self.control, "none of " + quoted(self.treatments))
         if isinstance(self.cost, (int, float)) and not LEAST_COST <= self.cost <= MOST_COST:
@@ -66,6 +71,11 @@ class Columns:
             return (self.cost,)
         return self.cost if isinstance(self.cost, tuple) else ()
 
+    @property
+    def probability_columns(self) -> tuple[str, ...]:
+        """The name of the column with probabilities, none where they were not kept."""
+        return () if self.probability is None else (self.probability,)
+
     def features_among(self, present: Sequence[str]) -> tuple[str, ...]:
         """The features of a file with these columns; a named column that is absent is refused.
 
@@ -77,6 +87,7 @@ class Columns:
             "outcome column": (self.outcome,),
             "cost column": self.cost_columns,
             "effect column": self.effects,
+            "probability column": self.probability_columns,
             "feature column": self.features,
         }
         for field, names in named.items():
@@ -153,6 +164,7 @@ def columns_of(log: Log) -> Columns:
         excluded=prices,
         effects=() if log.effects is None else effects,
         shares=() if log.known_shares is None else tuple(log.known_shares.tolist()),
+        probability=None if log.probabilities is None else "probability",
     )
 
 

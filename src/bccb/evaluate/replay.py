@@ -11,6 +11,9 @@ proposes treatment k, the trial treated a share e_k and left a share e_0 alone, 
 
 is unbiased: the treated conversions, less what the same users would have done anyway. The sum of
 Y / e_k - Y / e_0 would count users as treated whom the budget did not pay for.
+
+In a log of decisions with one treatment each user has odds of their own, p / (1 - p). With several
+treatments the log does not tell them: use the estimates of ``evaluation``.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ from bccb.drivers import (
     view_work,
 )
 from bccb.errors import InputError, StateError
+from bccb.evaluate.overlap import chance_of
 from bccb.kernels.borrow import borrow
 from bccb.kernels.jit import bind, jit
 from bccb.policy import Policy
@@ -108,7 +112,10 @@ def run(
     trajectory: Floats,
     space: Space,
 ) -> Tally:
-    """Stream the rows ``order`` of the log; odds[k] = e_k / e_0; ``least`` is the lowest cost."""
+    """Stream the rows ``order`` of the log; ``least`` is the lowest cost.
+
+    odds[:, k] = e_k / e_0, one row for each row of the log, or one row for all.
+    """
     counts, order = borrow(counts), borrow(order)
     near = Space(
         space.trace,
@@ -139,9 +146,14 @@ def run(
         t += 1
         if action > 0:
             proposed += 1
-            weight = y if logged == action else (-y * odds[action] if logged == 0 else 0.0)
-            incremental += weight
-            squares += weight * weight
+            if y > 0.0:  # so that odds of far rows are seldom fetched
+                weight = 0.0
+                if logged == action:
+                    weight = y
+                elif logged == 0:
+                    weight = -y * odds[order[t - 1] % odds.shape[0], action]
+                incremental += weight
+                squares += weight * weight
         if action == logged:
             matched += 1
             if action > 0:
@@ -198,9 +210,7 @@ def replay(policy: Policy, log: Log, order: Ints | None = None) -> Replay:
     policy.check(log)
     if policy.needs_history:
         raise StateError(f"{policy.name} has learned nothing: call learn(log) with history first")
-    for arm, share in enumerate(log.shares.tolist()):
-        if not share or (arm == 0 and not (log.actions == 0).any()):
-            raise InputError(f"the share of arm {arm} in the log", 0, "above 0")
+    odds = _odds(log)
     rows = np.arange(log.users) if order is None else np.ascontiguousarray(order)
     if rows.dtype != np.int64 or rows.ndim != 1 or not rows.size:
         raise InputError("order", order, "a list of row numbers")
@@ -219,7 +229,7 @@ def replay(policy: Policy, log: Log, order: Ints | None = None) -> Replay:
     before = policy.spent
     least = micros_of(float(log.costs[rows].min()))
     kernel = partial(_compiled(policy.composition), policy.counts, policy.memory)
-    arrays = (log.features, log.actions, log.outcomes, log.costs, log.shares / log.shares[0])
+    arrays = (log.features, log.actions, log.outcomes, log.costs, odds)
     kernel(rows[:0], *arrays, least, trajectory, space)  # compiles, so that the clock need not
     began = time.perf_counter()
     tally = kernel(rows, *arrays, least, trajectory, space)
@@ -239,6 +249,22 @@ def replay(policy: Policy, log: Log, order: Ints | None = None) -> Replay:
         seconds=seconds,
         trajectory=trajectory[trajectory[:, 0] > 0],
     )
+
+
+def _odds(log: Log) -> Floats:
+    """How much likelier each action was than being left alone: (1, K+1), or a row for each user."""
+    for arm, share in enumerate(log.shares.tolist()):
+        if not share or (arm == 0 and not (log.actions == 0).any()):
+            raise InputError(f"the share of arm {arm} in the log", 0, "above 0")
+    if log.probabilities is None:
+        return np.atleast_2d(log.shares / log.shares[0])
+    if log.treatments > 1:
+        allowed = "1 where the log has probabilities: use bccb evaluate"
+        raise InputError("the number of treatments", log.treatments, allowed)
+    alone = chance_of(log, 0)
+    # where nobody could have been left alone, nobody was: these odds are never asked for
+    treated = np.divide(1.0 - alone, alone, out=np.zeros(log.users), where=alone > 0)
+    return np.column_stack((np.ones(log.users), treated))
 
 
 @cache

@@ -1,0 +1,143 @@
+"""Coverage: whether the estimates are right and their intervals honest, where the truth is known.
+
+Simulated users are treated with a probability that depends on their features, as are the outcomes:
+without the weights every estimate would be wrong. The truth that an estimate is compared with is
+the sum of the true effects over the users who were treated in that very log or, for the target
+policy, over the users it would treat. It differs from log to log; the error is measured in each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bccb.data import simulate
+from bccb.data.simulator import Outcome, load_model, outcome_rates
+from bccb.errors import InputError, MissingExtraError
+from bccb.evaluate import outcome_model
+from bccb.evaluate.estimates import Estimate
+from bccb.evaluate.evaluation import evaluate_log, evaluate_proposals
+from bccb.evaluate.proposals import Proposals
+from bccb.types import Floats, Log
+
+STREAM = 2  # keeps these draws apart from those of the simulator
+LEAST, SLOPE = 0.2, 0.6  # the probability of treating: that of a user at all modes, what rises
+CHEAP = 0.77  # the mean cost: the target policy treats below it, and all active users
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One estimate in one simulated log, and the truth that it should have found."""
+
+    policy: str
+    truth: float
+    estimate: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How one method did over all logs; a bias within two of its standard errors may be chance."""
+
+    policy: str
+    method: str
+    repetitions: int
+    truth: float  # on average
+    bias: float  # the mean error
+    bias_se: float
+    covered: float  # the share of logs whose 95 % interval holds the truth
+    width: float  # of the intervals, on average
+
+
+def coverage(
+    repetitions: int = 1_000, users: int = 10_000, seed: int = 0, jobs: int = 1
+) -> list[Coverage]:
+    """Bias and coverage of every method, for the policy of the log and for a target policy.
+
+    >>> [f"{line.policy}: {line.method}" for line in coverage(2, users=1_000)]
+    ... # doctest: +NORMALIZE_WHITESPACE
+    ['this log: IPW', 'this log: SNIPS', 'this log: DR',
+     'a fixed target: IPW', 'a fixed target: SNIPS', 'a fixed target: DR']
+    """
+    return summarise(one for found in repeat(repetitions, users, seed, jobs) for one in found)
+
+
+def repeat(repetitions: int, users: int, seed: int = 0, jobs: int = 1) -> Iterator[list[Finding]]:
+    """The findings of each repetition, as they are ready, in their order; ``jobs`` processes."""
+    for field, value in (("repetitions", repetitions), ("jobs", jobs)):
+        if value < 1:
+            raise InputError(field, value, "1 or above")
+    try:
+        from joblib import Parallel, delayed
+    except ImportError:
+        raise MissingExtraError("joblib", "lab") from None
+    pool = Parallel(n_jobs=jobs, return_as="generator")
+    yield from pool(delayed(try_once)(users, seed + number) for number in range(repetitions))
+
+
+def try_once(users: int, seed: int) -> list[Finding]:
+    """Make one log of decisions, and estimate what it caused and what a target policy would."""
+    log = simulate_decisions(users, seed)
+    assert log.effects is not None
+    rates = outcome_model.outcome_rates(log)
+    active = _activity(log.features) > 0.5
+    wanted = (active | (log.costs[:, 0] < CHEAP)).astype(np.int64)
+    target = Proposals(wanted, float(log.costs[wanted > 0].sum()), 0)
+    return [
+        Finding(found.policy, float(log.effects[actions > 0].sum()), estimate)
+        for found, actions in (
+            (evaluate_log(log, rates), log.actions),
+            (evaluate_proposals("a fixed target", log, rates, target), wanted),
+        )
+        for estimate in found.estimates
+    ]
+
+
+def simulate_decisions(users: int, seed: int, outcome: Outcome = "visit") -> Log:
+    """Users of the simulator, treated with probabilities from 0.2 to 0.8 that their features tell.
+
+    >>> log = simulate_decisions(1_000, seed=1)
+    >>> log.probabilities is not None and bool(log.probabilities.min() >= 0.2)
+    True
+    """
+    trial = simulate(users, seed=seed, outcome=outcome)
+    rates = outcome_rates(load_model(), trial.features, outcome)
+    generator = np.random.default_rng((seed, STREAM))
+    chance = LEAST + SLOPE * _activity(trial.features)
+    actions = (generator.random(users) < chance).astype(np.int64)
+    outcomes = (generator.random(users) < rates[actions, np.arange(users)]).astype(np.float64)
+    probabilities = np.where(actions == 1, chance, 1.0 - chance)
+    return replace(
+        trial, actions=actions, outcomes=outcomes, probabilities=probabilities, known_shares=None
+    )
+
+
+def _activity(features: Floats) -> Floats:
+    """The share of features that are away from their mode, which says most about a user."""
+    return np.asarray((features != load_model().modes).mean(axis=1))
+
+
+def summarise(findings: Iterable[Finding]) -> list[Coverage]:
+    """One line for each policy and method, in the order in which they first appear."""
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault((finding.policy, finding.estimate.method), []).append(finding)
+    return [_summary(policy, method, group) for (policy, method), group in groups.items()]
+
+
+def _summary(policy: str, method: str, group: list[Finding]) -> Coverage:
+    truth = np.array([one.truth for one in group])
+    low = np.array([one.estimate.low for one in group])
+    high = np.array([one.estimate.high for one in group])
+    errors = np.array([one.estimate.incremental for one in group]) - truth
+    return Coverage(
+        policy=policy,
+        method=method,
+        repetitions=len(group),
+        truth=float(truth.mean()),
+        bias=float(errors.mean()),
+        bias_se=float(errors.std() / np.sqrt(len(group))),
+        covered=float(((low <= truth) & (truth <= high)).mean()),
+        width=float((high - low).mean()),
+    )

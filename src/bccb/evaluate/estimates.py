@@ -1,0 +1,181 @@
+r"""Incremental conversions from a log of decisions with known probabilities, three ways.
+
+With A the action that was taken, p its probability, p_0 that of "leave alone" and Y the outcome:
+
+**What the treatments of the log caused**, the sum of the true effects over its treated users. A
+user who was left alone stands for w = (1 - p_0) / p_0 treated ones:
+
+    incremental = sum_{A>0} (Y - m_0) - sum_{A=0} w (Y - m_0)
+
+**What the proposals a > 0 of another policy would cause**, the sum of the true effects over them,
+where a proposal depends on the user and on what was seen before, but not on A:
+
+    incremental = sum_{a>0} ( m_a - m_0 + 1[A = a] (Y - m_a) / p - 1[A = 0] (Y - m_0) / p )
+
+The three methods differ in m, the rate that is expected of a user:
+
+- inverse propensity weights (IPW): m = 0;
+- self-normalised (SNIPS): m_a is the weighted mean outcome of the rows with that action, and
+  weights are scaled to add up to the number of users they stand for;
+- doubly robust (DR): m_a = m_a(x), of a model fitted on earlier rows.
+
+Each term minus the effect it stands for has the mean 0 given all that came before, also where the
+log's policy learned as it went, so the estimates have no bias and variances add up over rows. Both
+are differences of two totals, conversions with and without treatment. A total S has the variance
+
+    V = sum of w^2 (Y - m)^2 over its rows,
+
+or what the model expects of it if that is more: where large weights are rare, the rows that happen
+to have them say too little. An interval S ± 1.96 sqrt(V) would be too short just where too few
+conversions were seen; so V is taken to rise in proportion to the true total, as Wilson's interval
+does, and Newcombe's formula makes the 95 % interval of the difference from those of the totals.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from bccb.types import Floats
+
+Flags: TypeAlias = npt.NDArray[np.bool_]
+
+METHODS = ("IPW", "SNIPS", "DR")
+QUANTILE = 1.959963984540054  # of the normal distribution at 0.975
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Incremental conversions by one method, with a 95 % interval."""
+
+    method: str
+    incremental: float
+    se: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """What the users of one action tell of all users under it."""
+
+    weights: Floats  # of each row, 0 where the row had another action
+    rates: Floats  # m_a(x)
+
+
+class Total(NamedTuple):
+    """Conversions of all users under one action: the estimate and its variance."""
+
+    value: float
+    variance: float
+    weight: float  # of a typical row, which a conversion that was not seen would have had
+
+
+def estimate_treated(outcomes: Floats, treated: Flags, control: Arm) -> tuple[Estimate, ...]:
+    """What treatments caused; the weights of ``control`` are w in the rows left alone.
+
+    >>> y, treated = np.array([1.0, 1, 0, 1, 0, 0]), np.array([True] * 3 + [False] * 3)
+    >>> for found in estimate_treated(y, treated, Arm(1.0 * ~treated, np.full(6, 0.5))):
+    ...     print(found.method, round(found.incremental, 2), round(found.se, 2))
+    IPW 1.0 1.41
+    SNIPS 1.0 1.15
+    DR 1.0 1.22
+    """
+    estimates = []
+    for method in METHODS:
+        weights, guess = _prepared(method, outcomes, control, int(treated.sum()))
+        without = _total(outcomes, weights, guess, control.rates, float(guess[treated].sum()))
+        conversions = float(outcomes[treated].sum())
+        effect = (conversions - without.value) / float(treated.sum())
+        errors = (outcomes - guess - effect)[treated]
+        observed = Total(conversions, float(errors @ errors), 1.0)
+        estimates.append(_difference(method, observed, without))
+    return tuple(estimates)
+
+
+def estimate_proposed(outcomes: Floats, taken: Arm, control: Arm) -> tuple[Estimate, ...]:
+    """What the proposals for these users would cause; ``taken`` are those that the log followed.
+
+    >>> y, half = np.array([1.0, 1, 0, 1, 0, 0]), np.array([True] * 3 + [False] * 3)
+    >>> taken, control = Arm(2.0 * half, np.full(6, 0.6)), Arm(2.0 * ~half, np.full(6, 0.4))
+    >>> for found in estimate_proposed(y, taken, control):
+    ...     print(found.method, round(found.incremental, 2), round(found.se, 2))
+    IPW 2.0 3.46
+    SNIPS 2.0 2.31
+    DR 2.0 2.33
+    """
+    estimates = []
+    for method in METHODS:
+        totals = []
+        for arm in (taken, control):
+            weights, guess = _prepared(method, outcomes, arm, len(outcomes))
+            totals.append(_total(outcomes, weights, guess, arm.rates, float(guess.sum())))
+        estimates.append(_difference(method, *totals))
+    return tuple(estimates)
+
+
+def _prepared(method: str, outcomes: Floats, arm: Arm, users: int) -> tuple[Floats, Floats]:
+    """The weights of a method and its guess of each rate, for rows that stand for ``users``."""
+    if method == "DR":
+        return arm.weights, arm.rates
+    if method == "IPW":
+        return arm.weights, np.zeros(len(outcomes))
+    total = float(arm.weights.sum())
+    mean = float(arm.weights @ outcomes) / total
+    return arm.weights * (users / total), np.full(len(outcomes), mean)
+
+
+def _total(
+    outcomes: Floats, weights: Floats, guess: Floats, rates: Floats, guessed: float
+) -> Total:
+    rows = np.flatnonzero(weights)
+    w, y, c, m = weights[rows], outcomes[rows], guess[rows], rates[rows]
+    seen = (y - c) ** 2
+    shape = np.where(m > 0, m * (1.0 - m) + (m - c) ** 2, 0.0)  # the first rows have no model
+    known = shape > 0
+    ratio = float(seen[known].sum() / shape[known].sum()) if known.any() else 0.0
+    expected = np.where(known, ratio * shape, seen)
+    squares = w * w
+    variance = max(float(squares @ seen), float(squares @ expected))
+    return Total(guessed + float(w @ (y - c)), variance, float(squares.sum() / w.sum()))
+
+
+def _difference(method: str, treated: Total, control: Total) -> Estimate:
+    """Newcombe's interval of a difference, from the intervals of both totals."""
+    incremental = treated.value - control.value
+    below_treated, above_treated = _reach(treated)
+    below_control, above_control = _reach(control)
+    return Estimate(
+        method,
+        incremental,
+        math.sqrt(treated.variance + control.variance),
+        incremental - math.hypot(below_treated, above_control),
+        incremental + math.hypot(above_treated, below_control),
+    )
+
+
+def _reach(total: Total) -> tuple[float, float]:
+    """How far below and above the estimate S the interval reaches: it holds all totals T with
+    (S - T)^2 <= z^2 V T / S.
+
+    With no conversion the total may still be up to z^2 times the weight of one.
+    """
+    value, variance, weight = total
+    each = variance / value if value > 0 and variance > 0 else weight
+    shift = QUANTILE**2 * each / 2
+    reach = math.sqrt(QUANTILE**2 * variance + shift**2)
+    return reach - shift, reach + shift
+
+
+def effective_size(weights: Floats) -> float:
+    """Kish's effective sample size, (sum w)^2 / sum w^2; 0 where all weights are 0.
+
+    >>> effective_size(np.array([1.0, 1.0, 0.0])), round(effective_size(np.array([9.0, 1, 1])), 2)
+    (2.0, 1.46)
+    """
+    squares = float(weights @ weights)
+    return float(weights.sum()) ** 2 / squares if squares else 0.0

@@ -1,0 +1,199 @@
+"""Evaluation: what the decisions of a log caused, and what other policies would have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bccb.evaluate.estimates import (
+    Arm,
+    Estimate,
+    Flags,
+    effective_size,
+    estimate_proposed,
+    estimate_treated,
+)
+from bccb.evaluate.overlap import (
+    Untold,
+    chance_of,
+    thin_warning,
+    untold_warning,
+    weight_warning,
+    within_overlap,
+)
+from bccb.evaluate.proposals import Proposals, propose_on
+from bccb.policies import make, spec_of
+from bccb.types import Floats, Ints, Log
+
+SEEDS = 3 << 32  # seeds of evaluated policies begin here, far from those of policies that made logs
+
+
+class Cost(NamedTuple):
+    """The cost of one caused conversion, with a 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What one policy caused on the users of a log, or would have, and for how much money."""
+
+    policy: str
+    users: int
+    treated: int  # or that the policy would treat
+    conversions: float | None  # of the treated; None for proposals, many of which were not followed
+    learned: int | None  # users that the policy could learn from; None for the log's own
+    spend: float
+    estimates: tuple[Estimate, ...]  # none where the log tells nothing
+    effective_users: float  # those left alone, or those treated, whichever are fewer
+    untold: Untold | None  # None where it is not known: with probabilities and several treatments
+    warnings: tuple[str, ...]
+
+    @property
+    def told_spend(self) -> float:
+        """What was spent on the users whom the estimates are about."""
+        return self.spend * (1.0 - (self.untold.spend if self.untold else 0.0))
+
+    def cost_per_incremental(self, estimate: Estimate) -> Cost | None:
+        """What was spent for each caused conversion; None where there may be none of them."""
+        if estimate.low <= 0:
+            return None
+        ends = estimate.incremental, estimate.high, estimate.low
+        return Cost(*(self.told_spend / conversions for conversions in ends))
+
+    def figures(self) -> dict[str, Any]:
+        """The evaluation in plain types."""
+        figures = asdict(self)
+        for line, estimate in zip(figures["estimates"], self.estimates, strict=True):
+            each = self.cost_per_incremental(estimate)
+            line["cost_per_incremental"] = None if each is None else each._asdict()
+        return figures
+
+
+def evaluate_log(log: Log, rates: Floats) -> Evaluation:
+    """What the treatments of the log itself caused; ``rates`` are those of an outcome model.
+
+    >>> from bccb.data import simulate
+    >>> from bccb.evaluate.outcome_model import outcome_rates
+    >>> log = simulate(20_000, seed=1, outcome="visit")
+    >>> found = evaluate_log(log, outcome_rates(log))
+    >>> [f"{line.method} {line.incremental:.0f} ± {line.se:.0f}" for line in found.estimates]
+    ['IPW 251 ± 64', 'SNIPS 243 ± 64', 'DR 270 ± 59']
+    """
+    treated, alone = log.actions > 0, chance_of(log, 0)
+    told, untold = _told(log, log.actions, alone)
+    odds = np.zeros(log.users)
+    left = told & ~treated
+    odds[left] = (1.0 - alone[left]) / alone[left]
+    estimates: tuple[Estimate, ...] = ()
+    warnings = untold_warning(untold, "treated users")
+    if odds.any() and (treated & told).any():
+        control = Arm(odds[told], rates[told, 0])
+        estimates = estimate_treated(log.outcomes[told], treated[told], control)
+        warnings += weight_warning(ALONE, odds, int((treated & told).sum()))
+        warnings += thin_warning(ALONE, odds, log.outcomes)
+    else:
+        warnings += [NOTHING]
+    return Evaluation(
+        policy=THIS,
+        users=log.users,
+        treated=int(treated.sum()),
+        conversions=float(log.outcomes[treated].sum()),
+        learned=None,
+        spend=float(_paid(log, log.actions).sum()),
+        estimates=estimates,
+        effective_users=effective_size(odds),
+        untold=untold,
+        warnings=tuple(warnings),
+    )
+
+
+def evaluate_proposals(name: str, log: Log, rates: Floats, proposals: Proposals) -> Evaluation:
+    """What a policy with these proposals would have caused on the users of the log."""
+    wanted = proposals.actions
+    asked, alone = chance_of(log, wanted), chance_of(log, 0)
+    told, untold = _told(log, wanted, np.minimum(asked, alone))
+    rows = np.flatnonzero(told & (wanted > 0))
+    logged, outcomes = log.actions[rows], log.outcomes[rows]
+    taken = Arm(_inverse(asked[rows], logged == wanted[rows]), rates[rows, wanted[rows]])
+    control = Arm(_inverse(alone[rows], logged == 0), rates[rows, 0])
+    estimates: tuple[Estimate, ...] = ()
+    warnings = untold_warning(untold, "users it would treat")
+    if taken.weights.any() and control.weights.any():
+        estimates = estimate_proposed(outcomes, taken, control)
+        for arm, weights in ((FOLLOWED, taken.weights), (ALONE, control.weights)):
+            warnings += weight_warning(arm, weights, len(rows))
+            warnings += thin_warning(arm, weights, outcomes)
+    else:
+        warnings += [NOTHING if wanted.any() else "It would treat nobody on this log."]
+    return Evaluation(
+        policy=name,
+        users=log.users,
+        treated=int((wanted > 0).sum()),
+        conversions=None,
+        learned=proposals.learned,
+        spend=proposals.spend,
+        estimates=estimates,
+        effective_users=min(effective_size(taken.weights), effective_size(control.weights)),
+        untold=untold,
+        warnings=tuple(warnings),
+    )
+
+
+def _told(log: Log, actions: Ints, chance: Floats) -> tuple[Flags, Untold | None]:
+    """The rows that are used, and the part of the treatments ``actions`` that is in the others."""
+    told = within_overlap(chance)
+    if told is None:
+        return np.ones(log.users, np.bool_), None
+    paid = _paid(log, actions)
+    lost = (actions > 0) & ~told
+    users, spend = max(1, int((actions > 0).sum())), float(paid.sum()) or 1.0
+    return told, Untold(float(lost.sum()) / users, float(paid[lost].sum()) / spend)
+
+
+def _paid(log: Log, actions: Ints) -> Floats:
+    """What these actions cost, row by row."""
+    return np.where(actions > 0, log.costs[np.arange(log.users), actions - 1], 0.0)
+
+
+def _inverse(chance: Floats, rows: Flags) -> Floats:
+    weights = np.zeros(len(chance))
+    weights[rows] = 1.0 / chance[rows]
+    return weights
+
+
+def evaluate_policies(
+    log: Log, rates: Floats, names: Sequence[str], budget: float, seed: int = 0
+) -> Iterator[Evaluation]:
+    """Drive each policy over the log with this budget and evaluate its proposals."""
+    for name in names:
+        policy = make(
+            name,
+            budget=budget,
+            horizon=log.users,
+            features=log.features.shape[1],
+            treatments=log.treatments,
+            seed=SEEDS + seed,
+        )
+        yield evaluate_proposals(name, log, rates, propose_on(policy, log))
+
+
+def unsuitable(name: str) -> str:
+    """Why a policy cannot be driven over a log of decisions; empty where it can."""
+    spec = spec_of(name)
+    if spec.needs_effects:
+        return f"{name} is left out: it needs the true effects, which no log knows"
+    if spec.composition.components[0].fit is not None:
+        return f"{name} is left out: it needs history, and all rows of this log are evaluated"
+    return ""
+
+
+THIS = "this log"
+ALONE = "The users left alone"
+FOLLOWED = "The users treated as proposed"
+NOTHING = "This log cannot tell what these treatments cause: no such users were left to chance."

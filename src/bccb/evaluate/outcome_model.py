@@ -1,0 +1,76 @@
+"""What an outcome model expects of each user under each action, for doubly robust estimates.
+
+One logistic regression an arm, on standardised features. A user's rates come from a model of the
+rows *before* that user, in blocks that double in size: models of other folds, as in the usual
+cross-fitting, would know actions that a learning policy chose because of this very outcome.
+"""
+
+from __future__ import annotations
+
+import warnings
+from itertools import pairwise
+
+import numpy as np
+
+from bccb.errors import MissingExtraError
+from bccb.types import Floats, Log
+
+BLOCKS = 5  # the first is a sixteenth of the log and has no model
+FEWEST = 10  # conversions, and users without one, from which a regression is fitted
+MOST_ROWS = 200_000  # of an arm, the latest, which are plenty for a regression
+MOST_DEVIATIONS = 10.0  # at which a standardised feature is cut off
+
+
+def outcome_rates(log: Log) -> Floats:
+    """E[Y | x, a] for each row and action 0..K, of shape (n, K+1); 0 in the first block.
+
+    >>> from bccb.data import simulate
+    >>> rates = outcome_rates(simulate(1_600, seed=1, outcome="visit"))
+    >>> bool(rates[:100].any()), bool((rates[100:] > 0).all()), rates.shape
+    (False, True, (1600, 2))
+    """
+    rates = np.zeros((log.users, log.treatments + 1))
+    edges = [log.users >> power for power in range(BLOCKS - 1, -1, -1)]
+    for start, end in pairwise(edges):
+        for arm in range(log.treatments + 1):
+            past = np.flatnonzero(log.actions[:start] == arm)[-MOST_ROWS:]
+            if len(past) and end > start:
+                rates[start:end, arm] = predict(
+                    log.features[past], log.outcomes[past], log.features[start:end]
+                )
+    return rates
+
+
+def predict(features: Floats, outcomes: Floats, others: Floats) -> Floats:
+    """The rates of ``others``: a regression on these users or, where that says little, their mean.
+
+    An outcome y between 0 and 1 counts as a conversion of weight y and none of weight 1 - y.
+    """
+    conversions = float(outcomes.sum())
+    few = min(conversions, len(outcomes) - conversions) < FEWEST
+    if few or not features.shape[1]:
+        return np.full(len(others), conversions / len(outcomes))
+    try:
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.linear_model import LogisticRegression
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        raise MissingExtraError("scikit-learn", "lab") from None
+    centre, spread = features.mean(axis=0), features.std(axis=0)
+    spread[spread == 0] = 1.0
+    yes, no = np.flatnonzero(outcomes > 0), np.flatnonzero(outcomes < 1)
+    rows = np.concatenate((yes, no))
+    label = np.arange(len(rows)) < len(yes)
+    weight = np.where(label, outcomes[rows], 1 - outcomes[rows])
+    model = LogisticRegression(solver="newton-cholesky")
+    # one thread: the same log gives the same figures on every machine
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # any model keeps the estimate unbiased
+        model.fit(_standardised(features[rows], centre, spread), label, weight)
+    rates = model.predict_proba(_standardised(others, centre, spread))[:, 1]
+    return np.asarray(rates, np.float64)
+
+
+def _standardised(features: Floats, centre: Floats, spread: Floats) -> Floats:
+    """Cut off far out, where a model that was fitted on the past would only be extrapolated."""
+    return np.clip((features - centre) / spread, -MOST_DEVIATIONS, MOST_DEVIATIONS)

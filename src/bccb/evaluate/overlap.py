@@ -1,0 +1,86 @@
+"""Overlap: for whom a log can tell what a treatment caused, and when it is too thin to say."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from bccb.evaluate.estimates import Flags, effective_size
+from bccb.types import Floats, Ints, Log
+
+LEAST_CHANCE = 0.01  # below it a user could hardly have been left alone, or treated
+RARER = 0.1  # of the mean chance: where a hold-out is small for everybody, it is small by design
+FEWEST = 10  # effective conversions in an arm, below which a normal interval is no guide
+FAR = 4.0  # standard errors that weights add up to too much or too little: hardly by chance
+WORTH_TELLING = 0.01  # of the treated users or of the spend
+
+
+def chance_of(log: Log, actions: Ints | int) -> Floats:
+    """How likely each row was to get ``actions``; NaN where the log does not tell.
+
+    A log keeps the probability of the action that was taken. With one treatment that tells the
+    other one's, too; with several it does not. Without probabilities the log is taken for a
+    randomised trial, with the same shares for every user.
+
+    >>> log = Log(np.zeros((2, 1)), [0, 1], [0, 1], np.ones((2, 1)), probabilities=[0.75, 0.75])
+    >>> chance_of(log, 0).tolist()
+    [0.75, 0.25]
+    """
+    if log.probabilities is None:
+        return np.broadcast_to(log.shares[actions], log.users)
+    other = 1.0 - log.probabilities if log.treatments == 1 else np.full(log.users, np.nan)
+    return np.where(log.actions == actions, log.probabilities, other)
+
+
+def within_overlap(chance: Floats) -> Flags | None:
+    """Which rows had a chance worth the name; None where that is not known of every row."""
+    if np.isnan(chance).any():
+        return None
+    least = min(LEAST_CHANCE, RARER * float(chance.mean()))
+    return np.asarray((chance > 0) & (chance >= least))
+
+
+@dataclass(frozen=True, slots=True)
+class Untold:
+    """The part of the treated users, and of what they cost, of whom a log tells nothing."""
+
+    users: float
+    spend: float
+
+
+def untold_warning(untold: Untold | None, treated: str) -> list[str]:
+    """Warn where a share worth telling of the ``treated`` is left out."""
+    if untold is None or max(untold.users, untold.spend) < WORTH_TELLING:
+        return []
+    return [
+        f"{untold.users:.1%} of the {treated}, with {untold.spend:.1%} of the spend, had no real "
+        f"chance (below {LEAST_CHANCE:.0%}) of being left alone, or of being treated: there is "
+        "nobody to compare them with, so they are left out of the estimates. To leave a few users "
+        "in a hundred alone at random, always, would help."
+    ]
+
+
+def weight_warning(arm: str, weights: Floats, users: int) -> list[str]:
+    """Warn where the weights of the rows of an arm do not add up to the users they stand for."""
+    total = float(weights.sum())
+    if abs(total - users) <= FAR * math.sqrt(float(weights @ weights) + users):
+        return []
+    return [
+        f"{arm} stand for {total:,.0f} users by their probabilities, but should for {users:,}: the "
+        "probabilities are not those of the actions in this log, or many users had no chance of "
+        "that action. The estimates cannot be trusted."
+    ]
+
+
+def thin_warning(arm: str, weights: Floats, outcomes: Floats) -> list[str]:
+    """Warn where an arm has too few conversions for a normal interval."""
+    conversions = effective_size(weights * outcomes)
+    if conversions >= FEWEST:
+        return []
+    return [
+        f"{arm} have the equivalent of {conversions:.1f} conversions (of {FEWEST} needed): too few "
+        "to say, and the intervals are a rough guide at best. More users, or more of them left to "
+        "chance, would help."
+    ]
