@@ -28,6 +28,9 @@ class Spec:
         return self.after_history or self.composition.fitted
 
 
+POOLED = Composition("pooled-logistic", "posterior-sampling", "budget-forecast")
+LEARNS = {"haste": 2_000.0}
+
 POLICIES: dict[str, Spec] = {
     spec.name: spec
     for spec in (
@@ -85,12 +88,14 @@ POLICIES: dict[str, Spec] = {
         Spec(
             "pooled-bayes",
             "ours: one Bayesian model of all arms, sampled, at the price that uses the budget up",
-            Composition("pooled-logistic", "posterior-sampling", "budget-forecast"),
+            POOLED,
+            LEARNS,
         ),
         Spec(
             "hybrid",
             "pooled-bayes that has learned from history before",
-            Composition("pooled-logistic", "posterior-sampling", "budget-forecast"),
+            POOLED,
+            LEARNS,
             after_history=True,
         ),
         Spec(

@@ -3,10 +3,12 @@ r"""Pooled Bayesian logistic regression: all arms in one model, with what they s
     logit P(y = 1 | z, k) = w . u(z) + v_k . r(z),    v_0 = 0,    tau_k = P(1 | z, k) - P(1 | z, 0).
 
 u holds each standardised feature twice, within +-5 and within +-1, and r once, within +-1, so that
-no outlier can lead an effect astray; both end with a 1. Before the first user, with d features,
+no outlier can lead an effect astray. r also holds the base score w . u, standardised and within
++-2: whether those who convert anyway are moved less. Both end with a 1. Before the first user,
 
-    w ~ N(0, base_spread^2 / 2d),    intercept ~ N(-3, 4^2),
-    v_k ~ N(0, lift_variation^2 / d),    its constant ~ N(lift, lift_spread^2):
+    w ~ N(0, base_spread^2 / 2d),                intercept ~ N(-3, 4^2),
+    v_k ~ N(0, lift_variation^2 / d),            of the base score: N(0, lift_slope^2),
+                                                 of the 1: N(lift, lift_spread^2):
 
 a treatment multiplies everybody's odds by about the same factor, until the data say otherwise.
 Mean theta and full covariance S are updated one outcome at a time, by the Laplace approximation
@@ -15,12 +17,20 @@ of the exact posterior: with phi = (u, r in block k), s = phi' S phi and eta_0 =
     eta = eta_0 + s (y - sigma(eta)),    h = sigma'(eta),
     theta <- theta + S phi (y - sigma(eta)),    S <- S - h / (1 + h s) S phi phi' S.
 
-The spread of tau_k is that of its difference from the average effect t_k of those treated so far:
+How much lifts vary is learned, too. Every 500 outcomes the prior variance of v, and of the base
+score's weight, takes a step of expectation maximisation, the default counting like prior_strength
+sets of weights:
 
-    spread_k^2 = g' S_kk g,    g = sigma'(w . u + v_k . r) r - max(tau_k / t_k, 0) mean gradient.
+    variance <- (prior_strength n default + sum_i theta_i^2 + S_ii) / (prior_strength n + n).
 
-If all effects were larger by one factor the price would be, too, and nothing else would be done:
-that factor need not be explored. And w is learned from everybody, whatever is done.
+tau_k is told for a lift that is ``optimism`` standard errors of its constant higher: one factor
+for all does not change who comes first, but an effect that is not known to be below zero is tried.
+Its spread is that of its difference from the average effect t_k of those treated so far,
+
+    spread_k^2 = g' S_kk g,    g = sigma'(w . u + v_k . r) r - max(tau_k / t_k, 0) mean gradient:
+
+if all effects were larger by one factor the price would be, too, so that the factor need not be
+explored. And w is learned from everybody, whatever is done.
 
 With ``forgetting`` f the weights drift: before each outcome theta - prior shrinks by 1 - f, and
 S becomes (1 - f)^2 S + (1 - (1 - f)^2) S_0.
@@ -33,45 +43,53 @@ from typing import NamedTuple
 
 from bccb.kernels.component import Component, Parameter
 from bccb.kernels.jit import jit
-from bccb.kernels.linalg import add_scaled_row, block_quadratic, fill, sigmoid, span_dot
+from bccb.kernels.linalg import add_scaled_row, add_to_row, block_quadratic, fill, sigmoid, span_dot
 from bccb.types import Floats
 
-FAR, NEAR = 5.0, 1.0  # standard deviations within which a feature counts
+FAR, NEAR, NEAR_BASE = 5.0, 1.0, 2.0  # standard deviations within which a feature counts
 SCALE = 1.5  # brings what is kept within NEAR back to about one standard deviation
 PRIOR_INTERCEPT, PRIOR_INTERCEPT_SPREAD = -3.0, 4.0  # rates from 0.002 % to 99 %
 FEW = 10  # treated users before an average effect is taken seriously
-MEMORY = 2_000.0  # treated users over which it is averaged
-PARAMETERS = 5
+MEMORY = 2_000.0  # users over which averages run
+EVERY = 500.0  # outcomes between two looks at how much lifts vary
+PARAMETERS = 8
 
 
 class State(NamedTuple):
-    """Posterior, D = 2d + 1 + K (d + 1) weights, and the average effect of those treated."""
+    """Posterior of D = m + K q weights, m = 2d + 1, q = d + 2, and some running averages."""
 
     base_spread: float
     lift: float
     lift_spread: float
     lift_variation: float
+    lift_slope: float
+    prior_strength: float
+    optimism: float
     forgetting: float
     theta: Floats  # (D,), w, then v_1 to v_K
     covariance: Floats  # (D, D)
+    variances: Floats  # (2,), the prior's, of the weights of features and of the base score
+    base: Floats  # (3,), outcomes learned; mean and variance of the base score
     treated: Floats  # (K,), how many
     effect: Floats  # (K,), their average effect
-    gradient: Floats  # (K, d+1), and its gradient in v_k
-    u: Floats  # (2d+1,), work space
-    r: Floats  # (d+1,), work space
+    gradient: Floats  # (K, q), and its gradient in v_k
+    u: Floats  # (m,), work space
+    r: Floats  # (q,), work space
     column: Floats  # (D,), work space
 
 
 def size(d: int, K: int) -> int:
     """The number of slots."""
-    m, q = 2 * d + 1, d + 1
+    m, q = 2 * d + 1, d + 2
     D = m + K * q
-    return PARAMETERS + D + D * D + 2 * K + K * q + m + q + D
+    return PARAMETERS + D + D * D + 5 + 2 * K + K * q + m + q + D
 
 
 def start(memory: Floats, d: int, K: int) -> None:
     """The prior."""
     state = view_estimator(memory, d, K)
+    for group in range(2):
+        state.variances[group] = default_variance(state, group)
     for i in range(len(state.theta)):
         state.theta[i] = prior_mean(state, i)
         state.covariance[i, i] = prior_variance(state, i)
@@ -80,27 +98,41 @@ def start(memory: Floats, d: int, K: int) -> None:
 @jit
 def view_estimator(memory: Floats, d: int, K: int) -> State:
     """See the memory as State."""
-    m, q = 2 * d + 1, d + 1
+    m, q = 2 * d + 1, d + 2
     D = m + K * q
     a = PARAMETERS + D
     b = a + D * D
-    c = b + 2 * K
-    e = c + K * q
+    c = b + 5
+    e = c + 2 * K
+    f = e + K * q
+    g = f + m + q
     return State(
         memory[0],
         memory[1],
         memory[2],
         memory[3],
         memory[4],
+        memory[5],
+        memory[6],
+        memory[7],
         memory[PARAMETERS:a],
         memory[a:b].reshape(D, D),
-        memory[b : b + K],
-        memory[b + K : c],
-        memory[c:e].reshape(K, q),
-        memory[e : e + m],
-        memory[e + m : e + m + q],
-        memory[e + m + q : e + m + q + D],
+        memory[b : b + 2],
+        memory[b + 2 : c],
+        memory[c : c + K],
+        memory[c + K : e],
+        memory[e:f].reshape(K, q),
+        memory[f : f + m],
+        memory[f + m : g],
+        memory[g : g + D],
     )
+
+
+@jit
+def default_variance(state: State, group: int) -> float:
+    """The prior variance before the first user of the weights of features, or the base score."""
+    d = state.r.shape[0] - 2
+    return state.lift_slope**2 if group == 1 else state.lift_variation**2 / max(d, 1)
 
 
 @jit
@@ -118,13 +150,15 @@ def prior_variance(state: State, i: int) -> float:
     m, q = state.u.shape[0], state.r.shape[0]
     if i < m:
         return PRIOR_INTERCEPT_SPREAD**2 if i == m - 1 else state.base_spread**2 / (m - 1)
-    constant = (i - m) % q == q - 1
-    return state.lift_spread**2 if constant else state.lift_variation**2 / (q - 1)
+    place = (i - m) % q
+    if place == q - 1:
+        return state.lift_spread**2
+    return float(state.variances[1] if place == q - 2 else state.variances[0])
 
 
 @jit
-def take(state: State, z: Floats) -> None:
-    """Write u(z) and r(z)."""
+def take(state: State, z: Floats) -> float:
+    """Write u(z) and r(z); the base score w . u."""
     d = z.shape[0] - 1
     for j in range(d):
         near = min(max(z[j], -NEAR), NEAR)
@@ -132,20 +166,26 @@ def take(state: State, z: Floats) -> None:
         state.u[d + j] = SCALE * near
         state.r[j] = near
     state.u[2 * d] = 1.0
-    state.r[d] = 1.0
+    base = span_dot(state.theta, 0, state.u)
+    state.r[d] = 0.0
+    if state.base[2] > 0.0:
+        score = (base - state.base[1]) / math.sqrt(state.base[2])
+        state.r[d] = min(max(score, -NEAR_BASE), NEAR_BASE)
+    state.r[d + 1] = 1.0
+    return base
 
 
 @jit
 def predict(estimator: State, z: Floats, effect: Floats, spread: Floats) -> bool:
     """tau_k, and the spread of its difference from the average effect."""
-    take(estimator, z)
-    r, g = estimator.r, estimator.column
+    base = take(estimator, z)
+    S, r, g = estimator.covariance, estimator.r, estimator.column
     m, q = estimator.u.shape[0], estimator.r.shape[0]
-    base = span_dot(estimator.theta, 0, estimator.u)
     p_0 = sigmoid(base)
     for k in range(effect.shape[0]):
         at = m + k * q
-        p = sigmoid(base + span_dot(estimator.theta, at, r))
+        error = math.sqrt(max(S[at + q - 1, at + q - 1], 0.0))
+        p = sigmoid(base + span_dot(estimator.theta, at, r) + estimator.optimism * error)
         effect[k] = p - p_0
         average, times = estimator.effect[k], 0.0
         if estimator.treated[k] > FEW and average > 0.0:
@@ -153,23 +193,23 @@ def predict(estimator: State, z: Floats, effect: Floats, spread: Floats) -> bool
         slope = p * (1.0 - p)
         for j in range(q):
             g[j] = slope * r[j] - times * estimator.gradient[k, j]
-        spread[k] = math.sqrt(max(block_quadratic(estimator.covariance, at, g, q), 0.0))
+        spread[k] = math.sqrt(max(block_quadratic(S, at, g, q), 0.0))
     return True
 
 
 @jit
 def learn_estimator(estimator: State, z: Floats, arm: int, y: float) -> None:
     """One Laplace step of the posterior."""
-    take(estimator, z)
     if estimator.forgetting > 0.0:
         forget(estimator)
+    base = take(estimator, z)
+    note_base(estimator, base)
     theta, S, column = estimator.theta, estimator.covariance, estimator.column
     u, r = estimator.u, estimator.r
-    m, q, at = u.shape[0], r.shape[0], u.shape[0] + (arm - 1) * r.shape[0]
+    q, at = r.shape[0], u.shape[0] + (arm - 1) * r.shape[0]
     fill(column, 0.0)
-    for j in range(m):
+    for j in range(u.shape[0]):
         add_scaled_row(column, u[j], S, j)
-    base = span_dot(theta, 0, u)
     eta_0 = base
     if arm > 0:
         for j in range(q):
@@ -179,12 +219,17 @@ def learn_estimator(estimator: State, z: Floats, arm: int, y: float) -> None:
     s = span_dot(column, 0, u) + (span_dot(column, at, r) if arm > 0 else 0.0)
     p = sigmoid(mode(eta_0, s, y))
     h = p * (1.0 - p)
-    shrink = h / (1.0 + h * s)
+    move(theta, S, column, y - p, h / (1.0 + h * s))
+    if estimator.base[0] % EVERY == 0.0:
+        learn_variances(estimator)
+
+
+@jit
+def move(theta: Floats, S: Floats, column: Floats, step: float, shrink: float) -> None:
+    """Theta <- theta + step column, S <- S - shrink column column'."""
     for i in range(theta.shape[0]):
-        theta[i] += column[i] * (y - p)
-        weight = -shrink * column[i]
-        for j in range(theta.shape[0]):
-            S[i, j] += weight * column[j]
+        theta[i] += step * column[i]
+        add_to_row(S, i, -shrink * column[i], column)
 
 
 @jit
@@ -201,6 +246,16 @@ def mode(eta_0: float, s: float, y: float) -> float:
 
 
 @jit
+def note_base(estimator: State, base: float) -> None:
+    """Take one more base score into their mean and variance."""
+    estimator.base[0] += 1.0
+    rate = 1.0 / min(estimator.base[0], MEMORY)
+    delta = base - estimator.base[1]
+    estimator.base[1] += rate * delta
+    estimator.base[2] = (1.0 - rate) * (estimator.base[2] + rate * delta * delta)
+
+
+@jit
 def note_treated(estimator: State, k: int, p: float, p_0: float) -> None:
     """Take one more user into the average effect of treatment k + 1, and into its gradient."""
     estimator.treated[k] += 1.0
@@ -209,6 +264,31 @@ def note_treated(estimator: State, k: int, p: float, p_0: float) -> None:
     estimator.effect[k] += rate * (p - p_0 - estimator.effect[k])
     for j in range(estimator.r.shape[0]):
         estimator.gradient[k, j] += rate * (slope * estimator.r[j] - estimator.gradient[k, j])
+
+
+@jit
+def learn_variances(estimator: State) -> None:
+    """Let the prior be as wide as the weights are, and the posterior follow it."""
+    theta, S, column = estimator.theta, estimator.covariance, estimator.column
+    m, q, K = estimator.u.shape[0], estimator.r.shape[0], estimator.treated.shape[0]
+    for group in range(2):
+        first, last = (q - 2, q - 1) if group == 1 else (0, q - 2)
+        if first == last:
+            continue
+        n = float(K * (last - first))
+        total = estimator.prior_strength * n * default_variance(estimator, group)
+        for k in range(K):
+            for i in range(m + k * q + first, m + k * q + last):
+                total += theta[i] ** 2 + S[i, i]
+        variance = total / (estimator.prior_strength * n + n)
+        more = 1.0 / variance - 1.0 / estimator.variances[group]
+        estimator.variances[group] = variance
+        for k in range(K):
+            for i in range(m + k * q + first, m + k * q + last):
+                fill(column, 0.0)
+                add_scaled_row(column, 1.0, S, i)
+                shrink = more / (1.0 + more * column[i])
+                move(theta, S, column, -shrink * theta[i], shrink)
 
 
 @jit
@@ -231,7 +311,10 @@ POOLED_LOGISTIC = Component(
         "base_spread": Parameter(1.0, 1e-6, 1e3),
         "lift": Parameter(0.3, -10.0, 10.0),
         "lift_spread": Parameter(0.3, 1e-6, 1e3),
-        "lift_variation": Parameter(0.2, 1e-6, 1e3),
+        "lift_variation": Parameter(0.15, 1e-6, 1e3),
+        "lift_slope": Parameter(0.1, 1e-6, 1e3),
+        "prior_strength": Parameter(5.0, 1e-6, 1e9),
+        "optimism": Parameter(1.0, 0.0, 10.0),
         "forgetting": Parameter(0.0, 0.0, 0.5),
     },
     size=size,

@@ -57,6 +57,13 @@ def add_scaled_row(a: Floats, scale: float, A: Floats, i: int) -> None:
 
 
 @jit
+def add_to_row(A: Floats, i: int, scale: float, a: Floats) -> None:
+    """A_i <- A_i + scale a"""
+    for j in range(a.shape[0]):
+        A[i, j] += scale * a[j]
+
+
+@jit
 def sigmoid(score: float) -> float:
     """1 / (1 + exp(-score)), without overflow."""
     if score >= 0.0:

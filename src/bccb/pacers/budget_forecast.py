@@ -7,7 +7,11 @@ Over a window of recent users with their scores s_ik = tau_k(x_i) + b_k when the
 
 where k* = 0, at no cost, if no treatment scores above zero. What a user costs falls as l rises, so
 that bisection finds it, and a user who costs the same at both ends of the bracket need not be
-looked at again. Looked up after users 1, 2, 4, ... and then every ``every`` users.
+looked at again. Looked up after users 1, 2, 4, ... and then every ``every`` users. Until the window
+is full only the later half counts: the first scores of a policy that learns are not worth much.
+
+A policy that learns does well to spend faster at first, because what it learns serves all who come
+later: what is left counts (t + 2 haste) / (t + haste) times after t users.
 
 Where many users have the same score per unit of cost, the spend jumps there, from more than is left
 to less. Between the two prices beside the jump the pacer then chooses user by user: the lower one
@@ -32,6 +36,7 @@ class State(NamedTuple):
     """The window, as a ring, and the price that it gave."""
 
     every: float
+    haste: float
     seen: Floats  # (1,)
     prices: Floats  # (2,), the largest that spends too much, the smallest that does not
     score: Floats  # (WINDOW, K)
@@ -40,18 +45,19 @@ class State(NamedTuple):
 
 def size(d: int, K: int) -> int:
     """The number of slots."""
-    return 4 + 2 * WINDOW * K
+    return 5 + 2 * WINDOW * K
 
 
 @jit
 def view_pacer(memory: Floats, d: int, K: int) -> State:
     """See the memory as State."""
-    middle, end = 4 + WINDOW * K, 4 + 2 * WINDOW * K
+    middle, end = 5 + WINDOW * K, 5 + 2 * WINDOW * K
     return State(
         memory[0],
-        memory[1:2],
-        memory[2:4],
-        memory[4:middle].reshape(WINDOW, K),
+        memory[1],
+        memory[2:3],
+        memory[3:5],
+        memory[5:middle].reshape(WINDOW, K),
         memory[middle:end].reshape(WINDOW, K),
     )
 
@@ -72,9 +78,10 @@ def forecast(pacer: State, left: float) -> None:
     seen = int(pacer.seen[0])
     if seen == 0 or (seen % int(pacer.every) and (seen & (seen - 1) or seen > pacer.every)):
         return
-    n = min(seen, WINDOW)
+    first, last = (seen // 2, seen) if seen < WINDOW else (0, WINDOW)
+    left *= (seen + 2.0 * pacer.haste) / (seen + pacer.haste)
     pacer.prices[0], pacer.prices[1] = bracket(
-        pacer.score[:n], pacer.costs[:n], left, pacer.prices[1], CLOSE
+        pacer.score[first:last], pacer.costs[first:last], left, pacer.prices[1], CLOSE
     )
 
 
@@ -149,7 +156,7 @@ def price(pacer: State, budget_left: float, time_left: float) -> float:
 BUDGET_FORECAST = Component(
     name="budget-forecast",
     about="budget forecast",
-    parameters={"every": Parameter(250.0, 1.0)},
+    parameters={"every": Parameter(250.0, 1.0), "haste": Parameter(0.0, 0.0)},
     size=size,
     kernels={
         "view_pacer": view_pacer,
