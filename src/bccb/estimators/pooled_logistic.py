@@ -75,6 +75,7 @@ class State(NamedTuple):
     gradient: Floats  # (K, q), and its gradient in v_k
     u: Floats  # (m,), work space
     r: Floats  # (q,), work space
+    g: Floats  # (q,), work space
     column: Floats  # (D,), work space
 
 
@@ -82,7 +83,7 @@ def size(d: int, K: int) -> int:
     """The number of slots."""
     m, q = 2 * d + 1, d + 2
     D = m + K * q
-    return PARAMETERS + D + D * D + 5 + 2 * K + K * q + m + q + D
+    return PARAMETERS + D + D * D + 5 + 2 * K + K * q + m + 2 * q + D
 
 
 def start(memory: Floats, d: int, K: int) -> None:
@@ -105,7 +106,7 @@ def view_estimator(memory: Floats, d: int, K: int) -> State:
     c = b + 5
     e = c + 2 * K
     f = e + K * q
-    g = f + m + q
+    g = f + m + 2 * q
     return State(
         memory[0],
         memory[1],
@@ -123,7 +124,8 @@ def view_estimator(memory: Floats, d: int, K: int) -> State:
         memory[c + K : e],
         memory[e:f].reshape(K, q),
         memory[f : f + m],
-        memory[f + m : g],
+        memory[f + m : f + m + q],
+        memory[f + m + q : g],
         memory[g : g + D],
     )
 
@@ -179,7 +181,7 @@ def take(state: State, z: Floats) -> float:
 def predict(estimator: State, z: Floats, effect: Floats, spread: Floats) -> bool:
     """tau_k, and the spread of its difference from the average effect."""
     base = take(estimator, z)
-    S, r, g = estimator.covariance, estimator.r, estimator.column
+    S, r, g = estimator.covariance, estimator.r, estimator.g
     m, q = estimator.u.shape[0], estimator.r.shape[0]
     p_0 = sigmoid(base)
     for k in range(effect.shape[0]):
@@ -193,7 +195,7 @@ def predict(estimator: State, z: Floats, effect: Floats, spread: Floats) -> bool
         slope = p * (1.0 - p)
         for j in range(q):
             g[j] = slope * r[j] - times * estimator.gradient[k, j]
-        spread[k] = math.sqrt(max(block_quadratic(S, at, g, q), 0.0))
+        spread[k] = math.sqrt(max(block_quadratic(S, at, g), 0.0))
     return True
 
 

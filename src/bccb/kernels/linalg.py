@@ -85,10 +85,10 @@ def quadratic(A: Floats, z: Floats) -> float:
 
 
 @jit
-def block_quadratic(A: Floats, at: int, z: Floats, n: int) -> float:
-    """Z' B z for the first n of z, B being the symmetric block of A with n rows from ``at`` on."""
+def block_quadratic(A: Floats, at: int, z: Floats) -> float:
+    """Z' B z, B being the symmetric block of A from row ``at`` on."""
     total = 0.0
-    for i in range(n):
+    for i in range(z.shape[0]):
         row = 0.5 * A[at + i, at + i] * z[i]
         for j in range(i):
             row += A[at + i, at + j] * z[j]

@@ -75,11 +75,10 @@ def see_robustly(scaler: Scaler, x: Floats) -> None:
     n = scaler.seen[0]
     rate = min(1.0, HASTE / n)
     for j in range(x.shape[0]):
-        mean, variance, value = scaler.mean[j], scaler.square[j], x[j]
-        if n > UNCUT and variance > 0.0:
-            reach = REACH * math.sqrt(variance)
-            value = min(max(value, mean - reach), mean + reach)
-        delta = value - mean
+        mean, variance = scaler.mean[j], scaler.square[j]
+        delta = x[j] - mean
+        if n > UNCUT and delta * delta > REACH * REACH * variance > 0.0:
+            delta = math.copysign(REACH * math.sqrt(variance), delta)
         scaler.mean[j] = mean + rate * delta
         scaler.square[j] = (1.0 - rate) * (variance + rate * delta * delta)
 

@@ -29,6 +29,7 @@ from bccb.kernels.jit import jit
 from bccb.types import Floats
 
 WINDOW = 2_000
+NEARBY = 0.1  # how far, in parts, the price hardly ever moves at once
 CLOSE = 1e-7  # how near, in parts, the two prices are
 
 
@@ -96,24 +97,12 @@ def bracket(
     score: Floats, costs: Floats, left: float, guess: float, close: float
 ) -> tuple[float, float]:
     """The two prices, next to each other, between which the mean spend falls to ``left``."""
-    n, highest = score.shape[0], 0.0
-    for i in range(n):
-        for k in range(score.shape[1]):
-            highest = max(highest, score[i, k] / costs[i, k])
-    low, high = 0.0, highest * (1.0 + 1e-12)  # where every score is surely below its cost
-    if mean_spend(score, costs, low) <= left:
-        return low, low
-    undecided, settled = np.arange(n), 0.0  # who costs less at high than at low; what others cost
-    middle = guess if low < guess < high else 0.5 * (low + high)
+    low, high = surround(score, costs, left, guess)
+    n, settled = score.shape[0], 0.0  # what those cost who cost the same at low and high
+    undecided = np.arange(n)
+    middle = 0.5 * (low + high)
     while high - low > close * high and low < middle < high:
-        total = settled
-        for a in range(n):
-            total += cost_at(score, costs, undecided[a], middle)
-        if total <= left * score.shape[0]:
-            high = middle
-        else:
-            low = middle
-        kept = 0
+        kept, total = 0, 0.0
         for a in range(n):
             i = undecided[a]
             cost = cost_at(score, costs, i, low)
@@ -122,9 +111,31 @@ def bracket(
             else:
                 undecided[kept] = i
                 kept += 1
+                total += cost_at(score, costs, i, middle)
         n = kept
+        if settled + total <= left * score.shape[0]:
+            high = middle
+        else:
+            low = middle
         middle = 0.5 * (low + high)
     return low, high
+
+
+@jit
+def surround(score: Floats, costs: Floats, left: float, guess: float) -> tuple[float, float]:
+    """Two prices, of which the lower spends too much and the higher does not; twice 0 if 0 does."""
+    low = 0.0
+    for price in ((1.0 - NEARBY) * guess, (1.0 + NEARBY) * guess):
+        if mean_spend(score, costs, price) <= left:
+            if low > 0.0 or mean_spend(score, costs, 0.0) > left:
+                return low, price
+            return 0.0, 0.0
+        low = price
+    highest = 0.0
+    for i in range(score.shape[0]):
+        for k in range(score.shape[1]):
+            highest = max(highest, score[i, k] / costs[i, k])
+    return low, highest * (1.0 + 1e-12)  # where every score is surely below its cost
 
 
 @jit
