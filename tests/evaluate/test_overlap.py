@@ -39,7 +39,7 @@ def test_with_several_treatments_only_the_chance_of_the_action_taken_is_known() 
 
 
 def test_rows_with_hardly_a_chance_are_outside_the_overlap() -> None:
-    found = within_overlap(np.array([0.5, 0.009, 0.011, 0.0, 1.0]))
+    found = within_overlap(np.array([0.5, 0.0049, 0.0051, 0.0, 1.0]))
     assert found is not None
     assert found.tolist() == [True, False, True, False, True]
 

@@ -10,7 +10,8 @@ import numpy as np
 from bccb.evaluate.estimates import Flags, effective_size
 from bccb.types import Floats, Ints, Log
 
-LEAST_CHANCE = 0.01  # below it a user could hardly have been left alone, or treated
+# Below it a user could hardly have been left alone, or treated: half of what pooled-bayes reserves.
+LEAST_CHANCE = 0.005
 RARER = 0.1  # of the mean chance: where a hold-out is small for everybody, it is small by design
 FEWEST = 10  # effective conversions in an arm, below which a normal interval is no guide
 FAR = 4.0  # standard errors that weights add up to too much or too little: hardly by chance
@@ -56,7 +57,7 @@ def untold_warning(untold: Untold | None, treated: str) -> list[str]:
         return []
     return [
         f"{untold.users:.1%} of the {treated}, with {untold.spend:.1%} of the spend, had no real "
-        f"chance (below {LEAST_CHANCE:.0%}) of being left alone, or of being treated: there is "
+        f"chance (below {LEAST_CHANCE:.1%}) of being left alone, or of being treated: there is "
         "nobody to compare them with, so they are left out of the estimates. To leave a few users "
         "in a hundred alone at random, always, would help."
     ]
