@@ -57,6 +57,7 @@ def test_the_sentence_comes_first_then_every_rival_then_the_code(ran: Ran) -> No
     assert max(len(line) for line in out.splitlines()[:-1]) <= 80
 
 
+@pytest.mark.compiled
 def test_history_brings_the_policies_that_learn_from_it(ran: Ran) -> None:
     status, out, _ = ran(*SMALL, "--history", 600, "--visits")
     assert status == 0
@@ -65,6 +66,7 @@ def test_history_brings_the_policies_that_learn_from_it(ran: Ran) -> None:
     assert "4 to 5 % of them visit" in " ".join(out.split())
 
 
+@pytest.mark.compiled
 def test_a_trial_stands_for_the_users(ran: Ran, trial: Path, tmp_path: Path) -> None:
     path = tmp_path / "out.json"
     status, out, _ = ran(trial, "--budget", 1_000, "--users", 20_000, "--seeds", "0:4",

@@ -71,6 +71,7 @@ def test_the_split_takes_luck_out_of_the_difference() -> None:
     assert abs(np.mean(split)) < 4 * np.std(split) / 300**0.5
 
 
+@pytest.mark.compiled
 def test_a_trial_is_halved_and_keeps_the_money_for_each_user() -> None:
     found = advise(500.0, 10_000, TRIAL, seeds=range(4))
     setting = found.setting
@@ -81,12 +82,14 @@ def test_a_trial_is_halved_and_keeps_the_money_for_each_user() -> None:
     assert all(run.spend <= setting.measured_budget for run in found.runs)
 
 
+@pytest.mark.compiled
 def test_a_short_stream_leaves_the_other_rows_of_a_trial_as_history() -> None:
     setting = advise(20.0, 400, TRIAL, seeds=range(4)).setting
     assert (setting.measured_users, setting.measured_history) == (400, 4_600)
     assert setting.measured_budget == 20
 
 
+@pytest.mark.compiled
 def test_a_trial_is_judged_as_if_its_true_effects_were_unknown() -> None:
     blind = advise(20.0, 400, replace(TRIAL, effects=None), seeds=range(4))
     assert advise(20.0, 400, TRIAL, seeds=range(4)).figures() == blind.figures()
@@ -146,6 +149,7 @@ def test_a_log_of_decisions_is_refused() -> None:
         advise(100.0, 1_000, log)
 
 
+@pytest.mark.compiled
 def test_with_users_and_money_enough_the_learner_is_told_apart_from_the_simplest() -> None:
     found = advise(400.0, 8_000, outcome="visit", seeds=range(8))
     assert found.recommended == "pooled-bayes"

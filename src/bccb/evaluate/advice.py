@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bccb import checks
-from bccb.data.simulator import MOST_USERS, Outcome
+from bccb.data.simulator import MOST_USERS, Outcome, load_model
 from bccb.errors import InputError
 from bccb.evaluate.choice import Choice, Evidence, choose
 from bccb.evaluate.rivals import Gains, Run, measure, rivals_of
@@ -121,7 +122,9 @@ def advise(
 
     runs: list[Run] = []
     totals = {name: np.zeros(setting.history) for name in names if setting.outcome is None}
-    with ThreadPoolExecutor(jobs) as pool:
+    with warnings.catch_warnings(), ThreadPoolExecutor(jobs) as pool:
+        # fits silence their own, but threads that do so at once undo each other's filters
+        warnings.filterwarnings("ignore", module="sklearn")
         for run, gains in chain.from_iterable(pool.map(work, seeds)):
             runs.append(run)
             if totals:
@@ -146,7 +149,8 @@ def _drawn(
     """New simulated users for each seed."""
     checks.whole("history", history, 0, MOST_USERS)
     asked = (budget, users, history)
-    setting = Setting(*asked, *asked, features=12, treatments=1, outcome=outcome)
+    features = len(load_model().names)
+    setting = Setting(*asked, *asked, features, treatments=1, outcome=outcome)
     return SimulatedTrials(users, history, outcome=outcome), setting
 
 

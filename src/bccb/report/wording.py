@@ -62,10 +62,9 @@ def remarks(advice: Advice) -> list[str]:
     """What the sentence rests on, and what to be careful about."""
     setting = advice.setting
     told = _simulated(advice) if setting.outcome else _logged(advice)
-    users, learned = setting.measured_users, advice.rival(advice.recommended).learned
     told.append(
-        f"{advice.recommended} was shown {learned:,.0f} outcomes of {users:,}, those of users for "
-        "whom the trial did as it proposed. Live it sees all: who learns will do rather better."
+        "Policies were shown outcomes of those users alone for whom the trial did as they proposed "
+        "(learned). Live a policy sees all: those that learn should do better than here."
     )
     ahead = [rival.policy for rival in advice.rivals if rival.interval.high < 0]
     if ahead:
