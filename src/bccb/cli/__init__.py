@@ -12,7 +12,7 @@ from bccb.errors import BccbError, MissingExtraError
 try:
     import typer
 
-    from bccb.cli import compare, describe, evaluate, paper, policies, simulate
+    from bccb.cli import advise, compare, describe, evaluate, paper, policies, simulate
     from bccb.cli.console import notes, out
 except ImportError as error:  # the core is installed without the command line's libraries
     sys.exit(f"error: {MissingExtraError(str(error.name), 'lab')}")
@@ -45,6 +45,7 @@ def options(
     """Budget-constrained causal bandits: whom to treat, under a budget that is never exceeded."""
 
 
+app.command("advise")(advise.command)
 app.command("compare")(compare.command)
 app.command("evaluate")(evaluate.command)
 app.command("paper")(paper.command)

@@ -9,6 +9,7 @@ from bccb.types import COST_RANGE, LEAST_COST, MOST_COST, Floats
 
 LOG_MEAN, LOG_DEVIATION = -0.5, 0.7
 LEAST, MOST = 0.05, 5.00
+MEAN = 0.77  # of what is drawn, rounded
 
 
 def lognormal(users: int, treatments: int, seed: int = 0) -> Floats:

@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from bccb.data import Columns, read_log, simulate
+from bccb.data.simulator import Outcome
 from bccb.evaluate.replay import stream
 from bccb.types import Ints, Log
 
@@ -62,6 +63,7 @@ class SimulatedTrials:
     users: int
     history: int
     drift: bool = False
+    outcome: Outcome = "conversion"
 
     def __call__(self, seed: int) -> Trial:
         """All users of the simulated log in their order; history under a seed of its own."""
@@ -71,8 +73,9 @@ class SimulatedTrials:
 @lru_cache(maxsize=1)
 def _simulated(trials: SimulatedTrials, seed: int) -> Trial:
     """Kept, because the runner makes one run of a seed after the other."""
-    log = simulate(trials.users, seed=seed, drift=trials.drift)
-    past = simulate(trials.history, seed=PAST + seed) if trials.history else log
+    outcome = trials.outcome
+    log = simulate(trials.users, seed=seed, outcome=outcome, drift=trials.drift)
+    past = simulate(trials.history, PAST + seed, outcome) if trials.history else log
     return Trial(log, np.arange(trials.users), past, np.arange(trials.history))
 
 

@@ -1,0 +1,223 @@
+"""Advice: which policy to use, measured for a budget, a number of users and the history at hand."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from bccb import checks
+from bccb.data.simulator import MOST_USERS, Outcome, load_model
+from bccb.errors import InputError
+from bccb.evaluate.choice import Choice, Evidence, choose
+from bccb.evaluate.rivals import Gains, Run, measure, rivals_of
+from bccb.evaluate.statistics import Interval
+from bccb.evaluate.trials import LoggedTrials, SimulatedTrials, Trial
+from bccb.policy import MOST_MONEY
+from bccb.types import Floats, Log
+
+SEEDS = tuple(range(42, 62))
+MOST_JOBS = 1_000
+FEWEST_SEEDS = 4  # two choose and two estimate
+FEWEST = 20  # conversions of each arm, half of them in a stream and half in history
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What was asked about, and what it could be measured with."""
+
+    budget: float
+    users: int
+    history: int  # rows at hand
+    measured_budget: float
+    measured_users: int
+    measured_history: int
+    features: int
+    treatments: int
+    outcome: Outcome | None  # of simulated users; None where a trial stands for the users
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """One policy over the seeds that estimate."""
+
+    policy: str
+    incremental: float
+    deviation: float  # over seeds
+    spend: float
+    learned: float
+    behind: float  # the recommended one's incremental conversions, less its own
+    interval: Interval  # of that difference
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """The recommended policy beside its rivals."""
+
+    setting: Setting
+    choice: Choice
+    incremental: Interval  # of the recommended policy
+    rivals: tuple[Rival, ...]  # the recommended one first, then by what they caused
+    runs: tuple[Run, ...]
+
+    @property
+    def recommended(self) -> str:
+        """The policy to use."""
+        return self.choice.recommended
+
+    @property
+    def told_apart(self) -> bool:
+        """Whether any policy is worse than the best, as far as can be told."""
+        return len(self.choice.tied) < len(self.rivals)
+
+    def rival(self, name: str) -> Rival:
+        """The figures of one policy."""
+        return next(rival for rival in self.rivals if rival.policy == name)
+
+    def figures(self) -> dict[str, Any]:
+        """The advice in plain types."""
+        return asdict(self)
+
+
+def advise(
+    budget: float,
+    users: int,
+    history: int | Log = 0,
+    *,
+    outcome: Outcome = "conversion",
+    seeds: Sequence[int] = SEEDS,
+    jobs: int = 1,
+    told: Callable[[Run], None] | None = None,
+) -> Advice:
+    """Recommend a policy for ``budget`` and ``users``, after a number of rows of history.
+
+    Simulated users, whose ``outcome`` may be a visit, stand for the real ones. Where ``history`` is
+    the log of a trial, its users do: a stream is cut from it for each seed, and the other rows are
+    history. ``told`` hears of each run as it ends, from any of the ``jobs`` threads.
+
+    >>> advise(budget=20, users=400, seeds=range(4)).recommended  # too few users to learn from
+    'cheapest-first'
+    """
+    money = _check(budget, users, seeds, jobs)
+    trials: Callable[[int], Trial]
+    if isinstance(history, Log):
+        trials, setting = _cut(history, money, users)
+    else:
+        trials, setting = _drawn(money, users, history, outcome)
+    names = rivals_of(setting.measured_history)
+
+    def work(seed: int) -> list[tuple[Run, Gains]]:
+        found = []
+        for run, gains in measure(trials(seed), names, setting.measured_budget, seed):
+            found.append((run, gains))
+            if told is not None:
+                told(run)
+        return found
+
+    runs: list[Run] = []
+    totals = {name: np.zeros(setting.history) for name in names if setting.outcome is None}
+    with warnings.catch_warnings(), ThreadPoolExecutor(jobs) as pool:
+        # fits silence their own, but threads that do so at once undo each other's filters
+        warnings.filterwarnings("ignore", module="sklearn")
+        for run, gains in chain.from_iterable(pool.map(work, seeds)):
+            runs.append(run)
+            if totals:
+                totals[run.policy][gains.rows] += gains.each
+    return conclude(setting, runs, totals)
+
+
+def _check(budget: float, users: int, seeds: Sequence[int], jobs: int) -> float:
+    checks.whole("users", users, 1, MOST_USERS)
+    checks.whole("jobs", jobs, 1, MOST_JOBS)
+    money = checks.number("budget", budget)
+    if not 0 < money <= MOST_MONEY:
+        raise InputError("budget", budget, f"above 0 and at most {MOST_MONEY:,.0f}")
+    if len(seeds) < FEWEST_SEEDS:
+        raise InputError("the number of seeds", len(seeds), f"{FEWEST_SEEDS} or above")
+    return money
+
+
+def _drawn(
+    budget: float, users: int, history: int, outcome: Outcome
+) -> tuple[SimulatedTrials, Setting]:
+    """New simulated users for each seed."""
+    checks.whole("history", history, 0, MOST_USERS)
+    asked = (budget, users, history)
+    features = len(load_model().names)
+    setting = Setting(*asked, *asked, features, treatments=1, outcome=outcome)
+    return SimulatedTrials(users, history, outcome=outcome), setting
+
+
+def _cut(log: Log, budget: float, users: int) -> tuple[LoggedTrials, Setting]:
+    """Streams of at most half the rows of a trial, with the same money for each user."""
+    if log.probabilities is not None:
+        allowed = "left out: advice needs a randomised trial; bccb evaluate compares on such logs"
+        raise InputError("the probabilities of the log", "given", allowed)
+    stream = min(users, log.users // 2)
+    for arm in range(log.treatments + 1):
+        conversions = float(log.outcomes[log.actions == arm].sum())
+        if conversions < FEWEST:
+            name = log.treatment_names[arm - 1] if arm else "the users left alone"
+            allowed = f"at least {FEWEST}: with fewer this trial cannot tell policies apart"
+            raise InputError(f"the number of conversions of {name}", conversions, allowed)
+    setting = Setting(
+        budget=budget,
+        users=users,
+        history=log.users,
+        measured_budget=budget * stream / users,
+        measured_users=stream,
+        measured_history=log.users - stream,
+        features=log.features.shape[1],
+        treatments=log.treatments,
+        outcome=None,
+    )
+    # what a simulation wrote into its file is not known of real users
+    return LoggedTrials(replace(log, effects=None), stream, log.users - stream), setting
+
+
+def conclude(setting: Setting, runs: Sequence[Run], gains: Mapping[str, Floats]) -> Advice:
+    """Choose, and estimate how much better the chosen one is.
+
+    ``gains`` are those of each row of a trial, summed over the runs; none of simulated users.
+    """
+    by_policy: dict[str, list[Run]] = {}
+    for run in runs:
+        by_policy.setdefault(run.policy, []).append(run)
+    if setting.outcome is None:
+        evidence = Evidence(_values(by_policy), gains, comparisons=len(by_policy) - 1)
+        choice = choose(evidence)
+    else:
+        half = len({run.seed for run in runs}) // 2
+        choice = choose(Evidence(_values({name: of[:half] for name, of in by_policy.items()})))
+        by_policy = {name: of[half:] for name, of in by_policy.items()}
+        evidence = Evidence(_values(by_policy))
+    rivals = [_rival(of, evidence, choice.recommended) for of in by_policy.values()]
+    rivals.sort(key=lambda rival: (rival.policy != choice.recommended, -rival.incremental))
+    own = replace(evidence, comparisons=1).interval(choice.recommended)
+    return Advice(setting, choice, own, tuple(rivals), tuple(runs))
+
+
+def _values(by_policy: Mapping[str, Sequence[Run]]) -> dict[str, Floats]:
+    return {name: np.array([run.incremental for run in of]) for name, of in by_policy.items()}
+
+
+def _rival(runs: Sequence[Run], evidence: Evidence, recommended: str) -> Rival:
+    name = runs[0].policy
+    values = evidence.values[name]
+    notes = [run.note for run in runs if run.note]
+    return Rival(
+        policy=name,
+        incremental=float(values.mean()),
+        deviation=float(values.std(ddof=1)),
+        spend=float(np.mean([run.spend for run in runs])),
+        learned=float(np.mean([run.learned for run in runs])),
+        behind=float((evidence.values[recommended] - values).mean()),
+        interval=evidence.interval(recommended, name),
+        note=f"{len(notes)} of {len(runs)} runs: {notes[0]}" if notes else "",
+    )

@@ -1,0 +1,97 @@
+"""Choice: which of several policies to use, from what each caused in the same runs.
+
+The policy with the highest mean seems better than it is, because luck helped to choose it. Where
+every seed is a world of its own, some seeds choose and others estimate. Where all seeds cut the
+rows of one trial anew, that would cure nothing, and intervals allow for the number of comparisons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bccb.errors import MissingExtraError
+from bccb.evaluate.statistics import LEVEL, Interval
+from bccb.policies import DEFAULT, spec_of
+from bccb.types import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What each policy caused, one value a seed, in the same order of seeds.
+
+    Where the seeds share the rows of one trial, more seeds do not tell more of the users that it
+    was drawn from. With w_i what row i adds to the mean over S seeds of a difference d,
+
+        variance = var(d) / S + sum_i (w_i - mean w)^2,
+
+    the first for the chance in a run, the second for the chance in who was in the trial.
+    """
+
+    values: Mapping[str, Floats]
+    gains: Mapping[str, Floats] | None = None  # of each row, summed over seeds, if they share them
+    comparisons: int = 1  # made at once: Bonferroni's correction
+
+    def interval(self, one: str, other: str | None = None) -> Interval:
+        """Of the mean difference of two policies, or of the mean of one.
+
+        Student's, because percentiles of a bootstrap are too narrow for ten seeds.
+
+        >>> import numpy as np
+        >>> ones, others = np.array([5.0, 7, 9, 8]), np.array([3.0, 4, 5, 5])
+        >>> found = Evidence({"bccb": ones, "thompson": others})
+        >>> [round(end, 2) for end in found.interval("bccb", "thompson")]
+        [1.7, 4.3]
+        """
+        try:
+            from scipy import stats
+        except ImportError:
+            raise MissingExtraError("scipy", "lab") from None
+        difference = self.values[one] - (0.0 if other is None else self.values[other])
+        seeds = len(difference)
+        variance = float(difference.var(ddof=1)) / seeds + self._shared(one, other, seeds)
+        quantile = float(stats.t.ppf(1 - LEVEL / 2 / self.comparisons, seeds - 1))
+        mean, reach = float(difference.mean()), quantile * variance**0.5
+        return Interval(mean - reach, mean + reach)
+
+    def _shared(self, one: str, other: str | None, seeds: int) -> float:
+        """The variance that all seeds share."""
+        if self.gains is None:
+            return 0.0
+        gains = self.gains[one] - (0.0 if other is None else self.gains[other])
+        return float(gains.var() * len(gains)) / seeds**2
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The recommended policy, and how it stands among the others."""
+
+    recommended: str
+    runner_up: str  # the best of the others
+    best: str  # by the mean alone
+    tied: tuple[str, ...]  # with the best, which is the first of them
+
+
+def choose(evidence: Evidence) -> Choice:
+    """Recommend one of the policies.
+
+    Of those that are not told apart from the best, one that needs no history goes first, then the
+    default of the library, then the one with the higher mean.
+
+    >>> import numpy as np
+    >>> values = {"hybrid": [9.0, 4.0], "pooled-bayes": [6.0, 6.0], "bccb": [1.0, -4.0]}
+    >>> found = choose(Evidence({name: np.array(each) for name, each in values.items()}))
+    >>> found.recommended, found.best, found.tied
+    ('pooled-bayes', 'hybrid', ('hybrid', 'pooled-bayes'))
+    """
+    means = {name: float(each.mean()) for name, each in evidence.values.items()}
+    ranked = sorted(means, key=lambda name: means[name], reverse=True)
+    best = ranked[0]
+    tied = [name for name in ranked if name == best or evidence.interval(best, name).low <= 0]
+
+    def merit(name: str) -> tuple[bool, bool, float]:
+        return not spec_of(name).needs_history, name == DEFAULT, means[name]
+
+    recommended = max(tied, key=merit)
+    others = [name for name in ranked if name != recommended]
+    return Choice(recommended, others[0], best, tuple(tied))

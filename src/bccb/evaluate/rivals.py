@@ -1,0 +1,114 @@
+"""Rivals: the policies that a user could take, and what each causes on the stream of a trial.
+
+Every rival pays for each of its proposals, as it would live, and is judged by the conversions that
+its proposals cause. Of simulated users the true effects are known, and their sum is the figure. Of
+a trial it is the doubly robust estimate, whose outcome model knows the rows of history alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from bccb.errors import FitError
+from bccb.evaluate.outcome_model import predict
+from bccb.evaluate.proposals import propose_on
+from bccb.evaluate.trials import Trial
+from bccb.policies import POLICIES, make
+from bccb.types import Floats, Ints, Log
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One policy on the stream of one seed."""
+
+    policy: str
+    seed: int
+    incremental: float
+    spend: float
+    learned: int  # users whose outcome it was shown
+    note: str = ""
+
+
+class Gains(NamedTuple):
+    """What treating each of some rows of the trial causes."""
+
+    rows: Ints
+    each: Floats
+
+
+NONE = Gains(np.empty(0, np.int64), np.empty(0))
+
+
+def rivals_of(history: int) -> list[str]:
+    """The policies that can be used with this many rows of history.
+
+    >>> set(rivals_of(1_000)) - set(rivals_of(0)) >= {"hybrid", "offline-uplift"}
+    True
+    """
+    return [
+        name
+        for name, spec in POLICIES.items()
+        if not spec.needs_effects and (history or not spec.needs_history)
+    ]
+
+
+def measure(
+    trial: Trial, names: Sequence[str], budget: float, seed: int
+) -> Iterator[tuple[Run, Gains]]:
+    """Run each policy over the stream of a trial; one that cannot be fitted treats nobody."""
+    log = trial.log.take(trial.order)
+    past = trial.past.take(trial.history) if len(trial.history) else None
+    rates = None if log.effects is not None or past is None else _rates(past, log)
+    for name in names:
+        policy = make(
+            name,
+            budget=budget,
+            horizon=log.users,
+            features=log.features.shape[1],
+            treatments=log.treatments,
+            seed=seed,
+        )
+        try:
+            if policy.needs_history and past is not None:
+                policy.learn(past)
+        except FitError as error:
+            yield Run(name, seed, 0.0, 0.0, 0, f"treats nobody: {error}"), NONE
+            continue
+        found = propose_on(policy, log)
+        treated = np.flatnonzero(found.actions)
+        each = gains_of(log, treated, found.actions[treated], rates)
+        run = Run(name, seed, float(each.sum()), found.spend, found.learned)
+        yield run, Gains(trial.order[treated], each)
+
+
+def _rates(past: Log, log: Log) -> Floats:
+    """What a model of the past expects of each user under each action, of shape (n, K+1)."""
+    arms = (past.actions == arm for arm in range(past.treatments + 1))
+    return np.column_stack(
+        [predict(past.features[arm], past.outcomes[arm], log.features) for arm in arms]
+    )
+
+
+def gains_of(log: Log, users: Ints, actions: Ints, rates: Floats | None = None) -> Floats:
+    """What ``actions`` cause, user by user: the true effects or, with ``rates``, estimates.
+
+    The estimates are the doubly robust ones of :mod:`bccb.evaluate.estimates`, whose sum is
+    unbiased whatever the rates.
+
+    >>> log = Log(np.zeros((4, 1)), [0, 0, 1, 1], [0, 1, 1, 1], np.ones((4, 1)))
+    >>> gains_of(log, np.array([1, 2, 3]), np.array([1, 1, 1]), np.zeros((4, 2))).tolist()
+    [-2.0, 2.0, 2.0]
+    """
+    if rates is None:
+        assert log.effects is not None
+        return np.asarray(log.effects[users, actions - 1])
+    logged, outcomes = log.actions[users], log.outcomes[users]
+    treated, alone = rates[users, actions], rates[users, 0]
+    gains: Floats = treated - alone
+    gains += (logged == actions) * (outcomes - treated) / log.shares[actions]
+    gains -= (logged == 0) * (outcomes - alone) / log.shares[0]
+    return gains

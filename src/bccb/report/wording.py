@@ -1,0 +1,125 @@
+"""Wording: advice as a sentence, what it rests on, and how to go on."""
+
+from __future__ import annotations
+
+from bccb.data import costs
+from bccb.evaluate.advice import Advice, Rival
+from bccb.evaluate.statistics import Interval
+from bccb.policies import DEFAULT, spec_of
+
+SIMPLEST = "cheapest-first"
+UNSPENT = 0.99  # of the budget: who treats everybody with less than this has money to spare
+RATES = {"conversion": "0.2 to 0.3 % of them convert", "visit": "4 to 5 % of them visit"}
+
+
+def sentence(advice: Advice) -> str:
+    """What to use, what it is expected to cause, and how much more than others."""
+    choice, setting = advice.choice, advice.setting
+    own, runner_up = advice.rival(choice.recommended), advice.rival(choice.runner_up)
+    what = f"{setting.outcome or 'conversion'}s"
+    told = (
+        f"Use {own.policy}: with {setting.measured_budget:,.0f} for {setting.measured_users:,} "
+        f"users it is expected to cause {own.incremental:,.1f} {what} {_range(advice.incremental)}"
+    )
+    if not advice.told_apart:
+        told += f". Nothing here tells the policies apart: it is {_against(runner_up)}"
+        return f"{told}, and named{_reason(advice)}."
+    told += f", {_against(runner_up)}, the best of the others"
+    if SIMPLEST not in (own.policy, runner_up.policy):
+        told += f", and {_against(advice.rival(SIMPLEST))}, the simplest"
+    if choice.recommended != choice.best:
+        told += f". Of those that cannot be told apart from the best it is taken{_reason(advice)}"
+    return f"{told}."
+
+
+def _against(rival: Rival) -> str:
+    """How the recommended policy stands to another."""
+    if rival.interval.low > 0:
+        return f"{rival.behind:,.1f} more {_range(rival.interval)} than {rival.policy}"
+    if rival.interval.high < 0:
+        fewer = Interval(-rival.interval.high, -rival.interval.low)
+        return f"{-rival.behind:,.1f} fewer {_range(fewer)} than {rival.policy}"
+    difference = f"{rival.behind:+,.1f}, {rival.interval.low:,.1f} to {rival.interval.high:,.1f}"
+    return f"not told apart from {rival.policy} ({difference})"
+
+
+def _range(interval: Interval) -> str:
+    return f"({interval.low:,.1f} to {interval.high:,.1f})"
+
+
+def _reason(advice: Advice) -> str:
+    """Why this one of several that are tied."""
+    name, tied = advice.recommended, advice.choice.tied
+    reasons = []
+    if not spec_of(name).needs_history and any(spec_of(other).needs_history for other in tied):
+        reasons.append("it needs no history")
+    if name == DEFAULT:
+        reasons.append("it is the default")
+    return f" because {' and '.join(reasons) or 'its mean is the highest'}"
+
+
+def remarks(advice: Advice) -> list[str]:
+    """What the sentence rests on, and what to be careful about."""
+    setting = advice.setting
+    told = _simulated(advice) if setting.outcome else _logged(advice)
+    told.append(
+        "Policies were shown outcomes of those users alone for whom the trial did as they proposed "
+        "(learned). Live a policy sees all: those that learn should do better than here."
+    )
+    ahead = [rival.policy for rival in advice.rivals if rival.interval.high < 0]
+    if ahead:
+        told.append(f"{', '.join(ahead)} did better than the choice made: more seeds would tell.")
+    everybody = advice.rival("treat-all").spend
+    if everybody < UNSPENT * setting.measured_budget:
+        told.append(f"Money is not scarce here: treating everybody costs {everybody:,.0f}.")
+    return told + [f"{rival.policy}: {rival.note}" for rival in advice.rivals if rival.note]
+
+
+def _simulated(advice: Advice) -> list[str]:
+    setting = advice.setting
+    each = setting.budget / setting.users
+    seeds = len({run.seed for run in advice.runs})
+    told = [
+        f"Simulated users stand for yours: {RATES[str(setting.outcome)]}, and treating one costs "
+        f"{costs.MEAN} on average. {each:,.3g} a user treats {min(each / costs.MEAN, 1):.1%} of "
+        "them at that cost; where yours is another, scale the budget, for this decides most.",
+        f"The figures are true effects. {seeds // 2} seeds chose, {seeds - seeds // 2} others "
+        "estimate, so luck in the choice does not count; ± is the deviation over these.",
+    ]
+    if setting.history:
+        told.append("History is that of a randomised trial on such users, and must be so for you.")
+    return told
+
+
+def _logged(advice: Advice) -> list[str]:
+    setting = advice.setting
+    seeds = len({run.seed for run in advice.runs})
+    told = [
+        "The users of your trial stand for those to come. Each seed streams "
+        f"{setting.measured_users:,} of its rows: measured with {setting.measured_history:,} rows "
+        f"of history, you would have {setting.history:,}.",
+        f"The figures are doubly robust estimates, ± is the deviation over {seeds} seeds. "
+        "The intervals allow for the seeds having the rows of one trial in common, and for "
+        f"{len(advice.rivals) - 1} comparisons.",
+    ]
+    if setting.measured_users < setting.users:
+        told.append(
+            f"The trial has no stream of {setting.users:,} users: the money is in proportion, "
+            f"{setting.measured_budget:,.0f} of {setting.budget:,.0f}. More users favour policies "
+            "that learn."
+        )
+    return told
+
+
+def code(advice: Advice) -> list[str]:
+    """How to go on, in Python."""
+    setting = advice.setting
+    several = f", treatments={setting.treatments}" if setting.treatments > 1 else ""
+    yours = "  # as many features as you have" if setting.outcome else ""
+    lines = [
+        f'policy = bccb.make("{advice.recommended}", budget={setting.budget:.15g}, '
+        f"horizon={setting.users}, features={setting.features}{several}){yours}"
+    ]
+    if spec_of(advice.recommended).needs_history:
+        lines.append("policy.learn(history)  # a log, as bccb.data.read_log returns it")
+    return lines

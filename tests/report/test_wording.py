@@ -1,0 +1,113 @@
+"""Advice in words: the sentence says what was found, and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+import bccb
+from bccb.evaluate.advice import Advice, Setting, conclude
+from bccb.evaluate.rivals import Run
+from bccb.report.wording import code, remarks, sentence
+
+DRAWN = Setting(100, 1_000, 500, 100, 1_000, 500, 12, 1, "conversion")
+LOGGED = Setting(500, 4_000, 2_000, 125, 1_000, 1_000, 5, 2, None)
+
+
+def advice(setting: Setting = DRAWN, spend: float = 100.0, **values: Sequence[float]) -> Advice:
+    """Of these values in the seeds that choose, and again in those that estimate."""
+    given = {"cheapest_first": (2, 3, 2), "treat_all": (0, 1, 0), **values}
+    names = {name.replace("_", "-"): [*of, *of] for name, of in given.items()}
+    runs = [Run(name, s, v, spend, 300) for name, of in names.items() for s, v in enumerate(of)]
+    gains = {name: np.zeros(2_000) for name in names} if setting.outcome is None else {}
+    return conclude(setting, runs, gains)
+
+
+def test_a_clear_winner_is_named_with_its_differences_and_their_intervals() -> None:
+    found = sentence(advice(hybrid=[9, 8, 9], pooled_bayes=[5, 5, 6]))
+    assert found == (
+        "Use hybrid: with 100 for 1,000 users it is expected to cause 8.7 conversions "
+        "(7.2 to 10.1), 3.3 more (1.9 to 4.8) than pooled-bayes, the best of the others, and 6.3 "
+        "more (3.5 to 9.2) than cheapest-first, the simplest."
+    )
+
+
+def test_a_tie_is_told_and_why_this_one_was_taken() -> None:
+    found = sentence(advice(hybrid=[9, 8, 9], pooled_bayes=[8, 9, 8]))
+    assert found.startswith("Use pooled-bayes: ")
+    assert "not told apart from hybrid (-0.3, " in found
+    assert found.endswith(
+        "Of those that cannot be told apart from the best it is taken because it needs no history "
+        "and it is the default."
+    )
+
+
+def test_where_all_tie_that_is_said() -> None:
+    found = sentence(advice(pooled_bayes=[3, 0, 2], hybrid=[1, 2, 3], treat_all=[0, 4, 1]))
+    assert (
+        "Nothing here tells the policies apart: it is not told apart from cheapest-first" in found
+    )
+    assert found.endswith("and named because it needs no history and it is the default.")
+    found = sentence(advice(bccb=[3, 1, 2], treat_all=[0, 4, 1]))
+    assert found.endswith("and named because its mean is the highest.")
+
+
+def test_the_simplest_is_not_compared_with_itself() -> None:
+    found = sentence(advice(bccb=[1, 1, 2], cheapest_first=[9, 8, 9]))
+    assert found.startswith("Use cheapest-first: ")
+    assert "the simplest" not in found
+
+
+def test_a_choice_that_did_not_hold_is_told() -> None:
+    """The first seeds, which choose, prefer hybrid; the last, which estimate, do not."""
+    values = {
+        "hybrid": [9.0, 8, 9, 4, 4, 4],
+        "pooled-bayes": [5.0, 5, 6, 7, 7, 7],
+        "cheapest-first": [1.0] * 6,
+        "treat-all": [0.0] * 6,
+    }
+    runs = [Run(name, s, v, 100.0, 300) for name, of in values.items() for s, v in enumerate(of)]
+    found = conclude(DRAWN, runs, {})
+    assert sentence(found).startswith("Use hybrid: ")
+    assert "3.0 fewer (3.0 to 3.0) than pooled-bayes" in sentence(found)
+    assert "pooled-bayes did better than the choice made: more seeds would tell." in remarks(found)
+
+
+def test_visits_are_called_visits() -> None:
+    assert " visits (" in sentence(advice(replace(DRAWN, outcome="visit"), bccb=[9, 8, 9]))
+
+
+def test_simulated_users_are_said_to_stand_for_the_real_ones() -> None:
+    told = " ".join(remarks(advice(bccb=[9, 8, 9])))
+    assert "Simulated users stand for yours: 0.2 to 0.3 % of them convert" in told
+    assert "0.1 a user treats 13.0% of them" in told
+    assert "3 seeds chose, 3 others estimate" in told
+    assert "randomised trial" in told
+    assert "not scarce" not in told
+
+
+def test_a_trial_tells_what_it_was_measured_with() -> None:
+    told = " ".join(remarks(advice(LOGGED, bccb=[9, 8, 9])))
+    assert "measured with 1,000 rows of history, you would have 2,000" in told
+    assert "no stream of 4,000 users: the money is in proportion, 125 of 500" in told
+    whole = " ".join(remarks(advice(replace(LOGGED, users=1_000), bccb=[9, 8, 9])))
+    assert "no stream" not in whole
+
+
+def test_money_to_spare_is_told() -> None:
+    told = " ".join(remarks(advice(spend=60.0, bccb=[9, 8, 9])))
+    assert "Money is not scarce here: treating everybody costs 60." in told
+
+
+def test_the_code_makes_the_recommended_policy() -> None:
+    (line,) = code(advice(LOGGED, bccb=[9, 8, 9]))
+    policy = eval(line.removeprefix("policy = "), {"bccb": bccb})
+    assert (policy.name, policy.budget, policy.features, policy.treatments) == ("bccb", 500, 5, 2)
+
+
+def test_the_code_learns_history_where_the_policy_needs_it() -> None:
+    first, second = code(advice(hybrid=[9, 8, 9]))
+    assert first.startswith('policy = bccb.make("hybrid", budget=100, horizon=1000, features=12)')
+    assert second.startswith("policy.learn(history)")
