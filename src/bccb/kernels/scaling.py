@@ -10,8 +10,8 @@ ones are cut at 10 deviations. With a = min(1, 8 / n) for the first 2,000 users,
     x <- x cut at m +- 10 s,    m <- m + a (x - m),    s^2 <- (1 - a) (s^2 + a (x - m_old)^2).
 
 A user's weight thus falls like n^-8, then n^-3: even of 1e9 deviations nothing is left after 10,000
-users. It must not fall like n^-8 for ever: the deviation of a feature that hardly ever varies, and
-is cut where it does, would vanish beside its mean.
+users. So falls s, too, where a feature hardly ever varies and is cut when it does. Whether there
+is any variation is therefore asked of the user, x - m beside m, and not of s.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from bccb.kernels.linalg import copy
 from bccb.types import Floats
 
 NEGLIGIBLE = 1e-24  # a variance below this share of the squared mean is rounding, not variation
+ROUNDING = 1e-12  # and so is a deviation below this share of the mean
 HASTE, EARLY, EARLY_HASTE = 3.0, 2_000.0, 8.0  # powers of 1 / n with which users are forgotten
 REACH, UNCUT = 10.0, 20.0  # deviations at which users are cut, after this many
 
@@ -94,7 +95,8 @@ def standardise_robustly(scaler: Scaler, x: Floats, z: Floats) -> None:
     d = x.shape[0]
     for j in range(d):
         m, variance = scaler.mean[j], scaler.square[j]
-        z[j] = (x[j] - m) / math.sqrt(variance) if variance > NEGLIGIBLE * m * m else 0.0
+        varies = variance > 0.0 and abs(x[j] - m) > ROUNDING * abs(m)
+        z[j] = (x[j] - m) / math.sqrt(variance) if varies else 0.0
     z[d] = 1.0
 
 
