@@ -39,6 +39,7 @@ from bccb.types import Floats
 FAR, NEAR = 5.0, 1.0  # standard deviations within which a feature counts
 SCALE = 1.5  # brings what is kept within NEAR back to about one standard deviation
 PRIOR_INTERCEPT, PRIOR_INTERCEPT_SPREAD = -3.0, 4.0  # rates from 0.002 % to 99 %
+FLAT = 40.0  # beyond +-40 sigma is 0 or 1 to the last digit
 FEW = 10  # treated users before an average effect is taken seriously
 MEMORY = 2_000.0  # treated users over which it is averaged
 PARAMETERS = 5
@@ -191,6 +192,10 @@ def learn_estimator(estimator: State, z: Floats, arm: int, y: float) -> None:
 def mode(eta_0: float, s: float, y: float) -> float:
     """The root of eta = eta_0 + s (y - sigma(eta)), by Newton steps of at most 2."""
     eta = eta_0
+    if eta_0 < -FLAT:  # cross the flat parts at once
+        eta = min(eta_0 + s * y, -FLAT)
+    elif eta_0 > FLAT:
+        eta = max(eta_0 - s * (1.0 - y), FLAT)
     for _ in range(1_000):
         p = sigmoid(eta)
         step = (eta - eta_0 - s * (y - p)) / (1.0 + s * p * (1.0 - p))
