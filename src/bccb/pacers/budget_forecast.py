@@ -7,7 +7,8 @@ Over a window of recent users with their scores s_ik = tau_k(x_i) + b_k when the
 
 where k* = 0, at no cost, if no treatment scores above zero. What a user costs falls as l rises, so
 that bisection finds it, and a user who costs the same at both ends of the bracket need not be
-looked at again. Looked up after users 1, 2, 4, ... and then every ``every`` users.
+looked at again. Looked up before the first decision, where there was history, after users 1, 2, 4,
+... and then every ``every`` users.
 
 Where many users have the same score per unit of cost, the spend jumps there, from more than is left
 to less. Between the two prices beside the jump the pacer then chooses user by user: the lower one
@@ -67,10 +68,11 @@ def note_arrival(pacer: State, score: Floats, costs: Floats) -> None:
 
 
 @jit
-def forecast(pacer: State, left: float) -> None:
+def forecast(pacer: State, left: float, first: bool) -> None:
     """Find the price, where that is due."""
     seen = int(pacer.seen[0])
-    if seen == 0 or (seen % int(pacer.every) and (seen & (seen - 1) or seen > pacer.every)):
+    early = seen <= pacer.every and seen & (seen - 1) == 0
+    if seen == 0 or not (first or early or seen % int(pacer.every) == 0):
         return
     n = min(seen, WINDOW)
     pacer.prices[0], pacer.prices[1] = bracket(
