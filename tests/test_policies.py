@@ -20,7 +20,7 @@ from bccb import Decision, Log, Policy, StateError, drivers
 from bccb.estimators import ESTIMATORS
 from bccb.explorers import EXPLORERS
 from bccb.kernels.scaling import view_scaler
-from bccb.pacers import PACERS
+from bccb.pacers import PACERS, budget_forecast
 from bccb.policies import DEFAULT, POLICIES
 from bccb.policy import assemble, from_bytes
 from bccb.types import Floats
@@ -87,7 +87,9 @@ def test_the_same_seed_gives_the_same_decisions(name: str, treatments: int) -> N
     assert digest(first, drive(first)) == digest(second, drive(second))
 
 
-@pytest.mark.parametrize("name", ["thompson", "budgeted-thompson", "hte-greedy", "bccb"])
+@pytest.mark.parametrize(
+    "name", ["thompson", "budgeted-thompson", "hte-greedy", "bccb", "pooled-bayes"]
+)
 def test_another_seed_gives_other_decisions_where_a_policy_draws(name: str) -> None:
     actions = [[d.action for d in drive(fresh(name, seed=seed))] for seed in (1, 2)]
     assert actions[0] != actions[1]
@@ -361,6 +363,63 @@ def test_a_policy_after_history_has_learned_what_the_same_without_would_have() -
     assert digest(policy, drive(policy)) == digest(plain, drive(plain))
 
 
+FORECASTING = [n for n in NAMES if POLICIES[n].composition.pacer == "budget-forecast"]
+
+
+@pytest.mark.parametrize("name", FORECASTING)
+@one_and_two_treatments
+@pytest.mark.parametrize("rows", [37, 400, 2_300])
+def test_the_first_price_is_that_of_the_end_of_history(
+    name: str, treatments: int, rows: int
+) -> None:
+    if not policy_is_compiled():
+        rows = min(rows, 300)
+    still = {"width": 0.0, "reserve": 0.0} if "pooled" in name or name == "hybrid" else {}
+    policy = bccb.make(
+        name, budget=20, horizon=400, features=D, treatments=treatments, seed=5, **still
+    )
+    log = history(treatments, count=rows)
+    policy.learn(log)
+    at, end = policy.counts[drivers.AT_PACER], policy.counts[drivers.END]
+    pacer = budget_forecast.view_pacer(policy.memory[at:end], D, treatments)
+    n = min(rows, budget_forecast.WINDOW)
+    assert pacer.seen[0] == n
+    parts = policy.kernels["view"](policy.counts, policy.memory)
+    effects, spread, z = np.empty((n, treatments)), np.empty(treatments), np.empty(D + 1)
+    for i in range(n):
+        policy.kernels["prepare"](parts.scaler, log.features[rows - n + i], z)
+        policy.kernels["predict"](parts.estimator, z, effects[i], spread)
+    np.testing.assert_array_equal(pacer.score[:n], effects)
+    np.testing.assert_array_equal(pacer.costs[:n], log.costs[rows - n :])
+    price = policy.decide(np.zeros(D), [1.0] * treatments).price
+    expected = budget_forecast.exhausting_price(effects, pacer.costs[:n], 20 / 400)
+    assert price == pytest.approx(expected, rel=1e-6)
+    assert price > 0
+
+
+def test_users_of_a_second_history_are_drawn_for_anew() -> None:
+    policy = bccb.make("hybrid", budget=20, horizon=400, features=D, width=100.0)
+    log = history(1, count=100)
+    for _ in range(2):
+        policy.learn(log)
+    at, end = policy.counts[drivers.AT_PACER], policy.counts[drivers.END]
+    scores = budget_forecast.view_pacer(policy.memory[at:end], D, 1).score
+    assert np.corrcoef(scores[:100, 0], scores[100:200, 0])[0, 1] < 0.5
+
+
+@pytest.mark.parametrize("name", ["pooled-bayes", "hybrid"])
+def test_a_pooled_model_learns_two_histories_as_it_would_one(name: str) -> None:
+    log = history(1)
+    twice, once = (bccb.make(name, budget=60, horizon=400, features=D) for _ in range(2))
+    twice.learn(log.take(np.arange(150)))
+    twice.learn(log.take(np.arange(150, 400)))
+    once.learn(log)
+    assert twice.counts.tobytes() == once.counts.tobytes()
+    ours = slice(0, int(once.counts[drivers.AT_EXPLORER]))  # the scaler and the model
+    work = D + 1 + 2 * D + 1 + 3 * D + 2
+    assert twice.memory[ours][:-work].tobytes() == once.memory[ours][:-work].tobytes()
+
+
 @pytest.mark.parametrize("name", ["bccb", "thompson", "uplifting-bandit", "hte-greedy"])
 def test_learning_twice_adds_up(name: str) -> None:
     log, twice, once = history(1), fresh(name), fresh(name)
@@ -424,7 +483,7 @@ def test_scaling_the_features_by_powers_of_two_changes_no_decision() -> None:
 
 
 def test_policies_run_without_features() -> None:
-    for name in ("thompson", "budgeted-thompson", "cheapest-first", "treat-all"):
+    for name in ("thompson", "budgeted-thompson", "cheapest-first", "treat-all", "pooled-bayes"):
         policy = fresh(name, features=0)
         for _ in range(30):
             policy.observe(policy.decide([], 0.5), 0)

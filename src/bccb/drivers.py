@@ -171,7 +171,7 @@ def propose(
     counts[NUMBER] += 1
     t, T, seed, remaining = counts[NUMBER], counts[HORIZON], counts[SEED], counts[REMAINING]
     to_come = remaining / MICROS / max(T - t + 1, 1) / delivery(counts)
-    forecast(parts.pacer, to_come)
+    forecast(parts.pacer, to_come, t == 1)
     lam = price(parts.pacer, remaining / counts[BUDGET], (T - t) / T)
     see(parts.scaler, x)
     prepare(parts.scaler, x, work.z)
@@ -307,7 +307,7 @@ def absorb(
     K = counts[TREATMENTS]
     trace = np.empty(trace_size(counts))
     parts, work = view(counts, memory), view_work(counts, trace, space)
-    n, z = x.shape[0], work.z
+    n, z, before = x.shape[0], work.z, max(counts[HISTORY], 0)
     for i in range(n):
         see(parts.scaler, x[i])
         prepare(parts.scaler, x[i], z)
@@ -315,11 +315,12 @@ def absorb(
     for i in range(max(n - RECENT, 0), n):
         prepare(parts.scaler, x[i], z)
         if predict(parts.estimator, z, work.effect, work.spread):
-            explore(parts.explorer, counts[SEED], REHEARSAL + i, work.spread, True, work.bonus)
+            number = REHEARSAL + before + i
+            explore(parts.explorer, counts[SEED], number, work.spread, True, work.bonus)
             for k in range(K):
                 work.effect[k] += work.bonus[k]
             note_arrival(parts.pacer, work.effect, costs[i])
-    counts[HISTORY] = max(counts[HISTORY], 0) + n
+    counts[HISTORY] = before + n
 
 
 @jit

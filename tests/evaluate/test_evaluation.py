@@ -244,4 +244,5 @@ def test_policies_are_driven_within_the_budget_with_draws_of_their_own() -> None
 def test_policies_that_need_what_a_log_does_not_have_are_named() -> None:
     assert "needs the true effects" in unsuitable("oracle")
     assert "needs history" in unsuitable("offline-uplift")
+    assert "needs history" in unsuitable("hybrid")
     assert unsuitable("bccb") == ""

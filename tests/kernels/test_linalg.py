@@ -8,7 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from bccb.kernels.linalg import copy, dot, downdate, fill, quadratic, row_dot, sigmoid
+from bccb.kernels.linalg import (
+    add_scaled_row,
+    block_quadratic,
+    copy,
+    dot,
+    downdate,
+    fill,
+    quadratic,
+    row_dot,
+    sigmoid,
+    span_dot,
+)
 from bccb.types import Floats
 
 VALUES = st.floats(-1e3, 1e3)
@@ -78,3 +89,28 @@ def test_downdate_leaves_the_vector_and_writes_the_old_inverse_times_it() -> Non
     downdate(inverse, z, column)
     assert z.tolist() == [3.0, -1.0]
     assert column.tolist() == [3.0, -2.0]
+
+
+@given(PAIRS, st.integers(0, 4), st.integers(0, 4))
+def test_span_dot_is_that_of_the_slice(pair: Floats, before: int, after: int) -> None:
+    a, b = pair
+    padded = np.concatenate([np.full(before, 1e9), a, np.full(after, 1e9)])
+    assert span_dot(padded, before, b) == dot(a, b)
+
+
+@given(PAIRS, VALUES)
+def test_add_scaled_row_is_numpys_and_leaves_the_matrix(pair: Floats, scale: float) -> None:
+    a, A = np.arange(float(pair.shape[1])), pair.copy()
+    add_scaled_row(a, scale, A, 1)
+    np.testing.assert_array_equal(a, np.arange(float(len(a))) + scale * pair[1])
+    np.testing.assert_array_equal(A, pair)
+
+
+@pytest.mark.parametrize(("at", "n"), [(0, 1), (0, 7), (2, 3), (6, 1), (3, 4), (4, 0)])
+def test_block_quadratic_is_numpys_for_the_block(at: int, n: int) -> None:
+    rng = np.random.default_rng(10 * at + n)
+    for _ in range(20):
+        half, z = rng.normal(size=(7, 7)), rng.normal(size=9)
+        A = half + half.T
+        exact = z[:n] @ A[at : at + n, at : at + n] @ z[:n]
+        assert math.isclose(block_quadratic(A, at, z, n), exact, rel_tol=1e-12, abs_tol=1e-12)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from bccb.kernels.special import NODES, WEIGHTS, beta_cdf, beta_density, log_beta
+from bccb.kernels.special import NODES, WEIGHTS, beta_cdf, beta_density, log_beta, normal_cdf
 
 SHAPES = st.floats(-1.0, 6.0).map(lambda exponent: 10.0**exponent)
 # All of (0, 1), much of it next to its ends.
@@ -66,3 +66,14 @@ def test_nodes_integrate_broken_powers_at_the_ends(power: float) -> None:
     exact = 2.0 ** (power + 1.0) / (power + 1.0)
     assert WEIGHTS @ (1.0 + NODES) ** power == pytest.approx(exact, rel=1e-6)
     assert WEIGHTS @ (1.0 - NODES) ** power == pytest.approx(exact, rel=1e-6)
+
+
+@given(st.floats(-37.0, 37.0))
+def test_distribution_function_of_the_normal_is_scipys(x: float) -> None:
+    assert normal_cdf(x) == pytest.approx(special.ndtr(x), rel=1e-13, abs=1e-300)
+
+
+@given(st.floats(37.0, allow_nan=False))
+def test_distribution_function_of_the_normal_has_its_limits(x: float) -> None:
+    assert normal_cdf(x) == 1.0
+    assert 0.0 <= normal_cdf(-x) <= 1e-290

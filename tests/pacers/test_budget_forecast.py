@@ -138,7 +138,7 @@ def test_users_who_left_the_window_no_longer_count() -> None:
     for cost in (1.0, 100.0):
         for _ in range(WINDOW):
             note_arrival(pacer, np.ones(1), np.array([cost]))
-    forecast(pacer, 1.0)
+    forecast(pacer, 1.0, False)
     assert price(pacer, 0.5, 0.5) == pytest.approx(1.0 / 100.0)
 
 
@@ -149,16 +149,25 @@ def test_price_is_looked_up_at_powers_of_two_and_then_every_so_often(every: int)
     for t in range(1, 600):
         note_arrival(pacer, np.ones(1), np.ones(1))
         pacer.prices[1] = -1.0
-        forecast(pacer, 2.0)
+        forecast(pacer, 2.0, False)
         if pacer.prices[1] != -1.0:
             due.append(t)
     powers = {2**i for i in range(10) if 2**i <= every}
     assert due == sorted(powers | set(range(every, 600, every)))
 
 
+@pytest.mark.parametrize("seen", [1, 3, 249, 251, 1_999])
+def test_price_is_looked_up_before_the_first_decision_whoever_was_seen(seen: int) -> None:
+    pacer = fresh(1)
+    for _ in range(seen):
+        note_arrival(pacer, np.ones(1), np.ones(1))
+    forecast(pacer, 0.5, True)
+    assert price(pacer, 0.5, 0.5) == pytest.approx(1.0)
+
+
 def test_nothing_is_charged_before_anybody_was_seen() -> None:
     pacer = fresh(1)
-    forecast(pacer, 0.0)
+    forecast(pacer, 0.0, True)
     assert price(pacer, 1.0, 1.0) == 0.0
 
 

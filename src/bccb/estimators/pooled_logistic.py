@@ -49,6 +49,7 @@ from bccb.types import Floats
 FAR, NEAR, NEAR_BASE = 5.0, 1.0, 2.0  # standard deviations within which a feature counts
 SCALE = 1.5  # brings what is kept within NEAR back to about one standard deviation
 PRIOR_INTERCEPT, PRIOR_INTERCEPT_SPREAD = -3.0, 4.0  # rates from 0.002 % to 99 %
+FLAT = 40.0  # beyond +-40 sigma is 0 or 1 to the last digit
 FEW = 10  # treated users before an average effect is taken seriously
 MEMORY = 2_000.0  # users over which averages run
 EVERY = 500.0  # outcomes between two looks at how much lifts vary
@@ -238,6 +239,10 @@ def move(theta: Floats, S: Floats, column: Floats, step: float, shrink: float) -
 def mode(eta_0: float, s: float, y: float) -> float:
     """The root of eta = eta_0 + s (y - sigma(eta)), by Newton steps of at most 2."""
     eta = eta_0
+    if eta_0 < -FLAT:  # cross the flat parts at once
+        eta = min(eta_0 + s * y, -FLAT)
+    elif eta_0 > FLAT:
+        eta = max(eta_0 - s * (1.0 - y), FLAT)
     for _ in range(1_000):
         p = sigmoid(eta)
         step = (eta - eta_0 - s * (y - p)) / (1.0 + s * p * (1.0 - p))

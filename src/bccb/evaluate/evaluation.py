@@ -188,7 +188,7 @@ def unsuitable(name: str) -> str:
     spec = spec_of(name)
     if spec.needs_effects:
         return f"{name} is left out: it needs the true effects, which no log knows"
-    if spec.composition.components[0].fit is not None:
+    if spec.needs_history:
         return f"{name} is left out: it needs history, and all rows of this log are evaluated"
     return ""
 

@@ -4,10 +4,14 @@ Welford's recurrences, n being the number of users seen, this one included:
 
     m <- m + (x - m) / n,    q <- q + (x - m_old) (x - m_new),    s^2 = q / n.
 
-The robust form forgets early users, each with weight n^-3 after n, so that an outlier among the
-first of them is soon gone; later ones are cut at 10 deviations. With a = min(1, 3 / n),
+The robust form forgets early users, so that an outlier among the first of them is soon gone; later
+ones are cut at 10 deviations. With a = min(1, 8 / n) for the first 2,000 users, then 3 / n,
 
     x <- x cut at m +- 10 s,    m <- m + a (x - m),    s^2 <- (1 - a) (s^2 + a (x - m_old)^2).
+
+A user's weight thus falls like n^-8, then n^-3: even of 1e9 deviations nothing is left after 10,000
+users. So falls s, too, where a feature hardly ever varies and is cut when it does. Whether there
+is any variation is therefore asked of the user, x - m beside m, and not of s.
 """
 
 from __future__ import annotations
@@ -21,7 +25,8 @@ from bccb.kernels.linalg import copy
 from bccb.types import Floats
 
 NEGLIGIBLE = 1e-24  # a variance below this share of the squared mean is rounding, not variation
-HASTE = 3.0  # the power of 1 / n with which early users are forgotten
+ROUNDING = 1e-12  # and so is a deviation below this share of the mean
+HASTE, EARLY, EARLY_HASTE = 3.0, 2_000.0, 8.0  # powers of 1 / n with which users are forgotten
 REACH, UNCUT = 10.0, 20.0  # deviations at which users are cut, after this many
 
 
@@ -73,7 +78,7 @@ def see_robustly(scaler: Scaler, x: Floats) -> None:
     """Take one more user into the moments, an outlier only so far."""
     scaler.seen[0] += 1.0
     n = scaler.seen[0]
-    rate = min(1.0, HASTE / n)
+    rate = min(1.0, (EARLY_HASTE if n <= EARLY else HASTE) / n)
     for j in range(x.shape[0]):
         mean, variance = scaler.mean[j], scaler.square[j]
         delta = x[j] - mean
@@ -89,7 +94,8 @@ def standardise_robustly(scaler: Scaler, x: Floats, z: Floats) -> None:
     d = x.shape[0]
     for j in range(d):
         m, variance = scaler.mean[j], scaler.square[j]
-        z[j] = (x[j] - m) / math.sqrt(variance) if variance > NEGLIGIBLE * m * m else 0.0
+        varies = variance > 0.0 and abs(x[j] - m) > ROUNDING * abs(m)
+        z[j] = (x[j] - m) / math.sqrt(variance) if varies else 0.0
     z[d] = 1.0
 
 

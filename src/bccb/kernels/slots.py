@@ -92,8 +92,11 @@ def note_arrival(pacer: Any, score: Floats, costs: Floats) -> None:
 
 
 @jit
-def forecast(pacer: Any, left: float) -> None:
-    """Look at the recent users before the next one, ``left`` being the money per user to come."""
+def forecast(pacer: Any, left: float, first: bool) -> None:
+    """Look at the recent users before the next one, ``left`` being the money per user to come.
+
+    Before the ``first`` decision these are users from history.
+    """
 
 
 @jit

@@ -7,8 +7,9 @@ Over a window of recent users with their scores s_ik = tau_k(x_i) + b_k when the
 
 where k* = 0, at no cost, if no treatment scores above zero. What a user costs falls as l rises, so
 that bisection finds it, and a user who costs the same at both ends of the bracket need not be
-looked at again. Looked up after users 1, 2, 4, ... and then every ``every`` users. Until the window
-is full only the later half counts: the first scores of a policy that learns are not worth much.
+looked at again. Looked up before the first decision, where there was history, after users 1, 2, 4,
+... and then every ``every`` users. Until the window is full only the later half of it counts: the
+first scores of a policy that learns are not worth much.
 
 A policy that learns does well to spend faster at first, because what it learns serves all who come
 later: what is left counts (t + 2 haste) / (t + haste) times after t users.
@@ -74,15 +75,16 @@ def note_arrival(pacer: State, score: Floats, costs: Floats) -> None:
 
 
 @jit
-def forecast(pacer: State, left: float) -> None:
+def forecast(pacer: State, left: float, first: bool) -> None:
     """Find the price, where that is due."""
     seen = int(pacer.seen[0])
-    if seen == 0 or (seen % int(pacer.every) and (seen & (seen - 1) or seen > pacer.every)):
+    early = seen <= pacer.every and seen & (seen - 1) == 0
+    if seen == 0 or not (first or early or seen % int(pacer.every) == 0):
         return
-    first, last = (seen // 2, seen) if seen < WINDOW else (0, WINDOW)
+    begin, end = (seen // 2, seen) if seen < WINDOW else (0, WINDOW)
     left *= (seen + 2.0 * pacer.haste) / (seen + pacer.haste)
     pacer.prices[0], pacer.prices[1] = bracket(
-        pacer.score[first:last], pacer.costs[first:last], left, pacer.prices[1], CLOSE
+        pacer.score[begin:end], pacer.costs[begin:end], left, pacer.prices[1], CLOSE
     )
 
 
