@@ -92,7 +92,7 @@ class Policy:
 
     @property
     def explored(self) -> float:
-        """The money for treatments that were drawn at random, so that the log keeps overlap."""
+        """The money for treatments proposed at random, so that the log keeps overlap."""
         return float(self.counts[drivers.EXPLORED]) / MICROS
 
     @property
