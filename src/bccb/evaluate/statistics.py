@@ -60,6 +60,20 @@ def paired_bootstrap(
     return Interval(float(low), float(high))
 
 
+def share_interval(hits: int, trials: int, level: float = LEVEL) -> Interval:
+    """The exact binomial interval (Clopper and Pearson) of a share.
+
+    >>> low, high = share_interval(5, 100)
+    >>> round(low, 4), round(high, 4)
+    (0.0164, 0.1128)
+    """
+    try:
+        from scipy import stats
+    except ImportError:
+        raise MissingExtraError("scipy", "lab") from None
+    return Interval(*stats.binomtest(hits, trials).proportion_ci(1 - level, method="exact"))
+
+
 def holm(p_values: Sequence[float]) -> list[float]:
     """Holm's step-down correction: adjusted p-values, in the order given.
 
