@@ -121,7 +121,7 @@ def live(policy: Policy, world: World) -> Live:
         np.empty(trace_size(policy.counts)),
         np.empty(space_size(policy.features, policy.treatments)),
     )
-    return Live(tally.value, tally.conversions, policy.spent - before, tally.treated)
+    return Live(float(tally.value), tally.conversions, policy.spent - before, tally.treated)
 
 
 class Best(NamedTuple):
@@ -147,7 +147,7 @@ def best(world: World, budget: float) -> Best:
     )
     found = live(policy, replace(world, features=effects))
     gains = np.maximum((effects - price * world.costs).max(axis=1), 0.0)
-    return Best(found, float(gains.sum()) + price * budget)
+    return Best(found, float(gains.sum() + price * budget))
 
 
 @cache
