@@ -7,7 +7,7 @@ ifneq ($(wildcard ../shared/data),)
 export BCCB_DATA ?= ../shared/data
 endif
 
-.PHONY: run test check bench clean
+.PHONY: run test check bench trust clean
 
 run: $(VENV)/lab  ## compare every policy on simulated users
 	$(BIN)/bccb compare
@@ -25,8 +25,12 @@ check: $(VENV)/dev  ## lint and types alone
 bench: .venv-bench/peers  ## speed and memory against peers, in one run
 	.venv-bench/bin/python -m bench --out bench.json
 
+trust: $(VENV)/lab  ## measure anew what docs/trust.md tells
+	$(BIN)/bccb trust --out trust
+	cp trust/trust.md trust/trust.json docs/
+
 clean:
-	rm -rf $(VENV) .venv-bench bench.json dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-bench bench.json trust dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 # One stamp for each set of dependencies: made anew when what it depends on changes.
 $(VENV)/pip: constraints.txt

@@ -253,7 +253,7 @@ def test_an_unknown_option_is_status_2_without_a_traceback() -> None:
 
 
 def test_every_command_has_help_with_an_example(run: Run) -> None:
-    for command in (["compare"], ["data", "describe"], ["evaluate"], ["simulate"]):
+    for command in (["compare"], ["data", "describe"], ["evaluate"], ["simulate"], ["trust"]):
         ran = run(*command, "--help")
         assert ran.status == 0
         assert "Example" in ran.out

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from bccb import InputError
-from bccb.evaluate.statistics import crossover, holm, paired_bootstrap, paired_t
+from bccb.evaluate.statistics import crossover, holm, paired_bootstrap, paired_t, share_interval
 
 VALUES = st.lists(st.floats(-100, 100), min_size=3, max_size=20)
 
@@ -80,3 +82,22 @@ def test_unequal_or_single_pairs_are_refused() -> None:
         paired_t([1.0, 2.0], [1.0])
     with pytest.raises(InputError, match="two lists of 2 or more"):
         paired_bootstrap([1.0], [1.0])
+
+
+@pytest.mark.parametrize(("hits", "trials"), [(5, 100), (1, 20), (66, 1_000)])
+def test_the_ends_of_a_share_leave_half_the_level_in_each_tail(hits: int, trials: int) -> None:
+    low, high = share_interval(hits, trials)
+
+    def at_most(count: int, share: float) -> float:
+        return sum(
+            math.comb(trials, k) * share**k * (1 - share) ** (trials - k) for k in range(count + 1)
+        )
+
+    assert 1 - at_most(hits - 1, low) == pytest.approx(0.025)
+    assert at_most(hits, high) == pytest.approx(0.025)
+    assert share_interval(hits, trials, 0.01).low < low
+
+
+def test_a_share_of_none_or_all_reaches_the_end() -> None:
+    assert share_interval(0, 10).low == 0.0
+    assert share_interval(10, 10).high == 1.0

@@ -12,7 +12,7 @@ from bccb.errors import BccbError, MissingExtraError
 try:
     import typer
 
-    from bccb.cli import advise, compare, describe, evaluate, paper, policies, simulate
+    from bccb.cli import advise, compare, describe, evaluate, paper, policies, simulate, trust
     from bccb.cli.console import notes, out
 except ImportError as error:  # the core is installed without the command line's libraries
     sys.exit(f"error: {MissingExtraError(str(error.name), 'lab')}")
@@ -51,6 +51,7 @@ app.command("evaluate")(evaluate.command)
 app.command("paper")(paper.command)
 app.command("policies")(policies.command)
 app.command("simulate")(simulate.command)
+app.command("trust")(trust.command)
 data = typer.Typer(help="Look at the logs of trials.", no_args_is_help=True)
 data.command("describe")(describe.command)
 app.add_typer(data, name="data")

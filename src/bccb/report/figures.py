@@ -1,20 +1,13 @@
-"""Figures as SVG text, the same bytes for the same rows, readable in grey and by the colour-blind.
-
-Nothing here touches pyplot, whose figures are global. Text stays text, so that it can be searched,
-copied and read aloud.
-"""
+"""The paper's figures as SVG text, readable in grey and by the colour-blind."""
 
 from __future__ import annotations
 
-import io
-import re
-from collections.abc import Callable, Mapping, Sequence
-from html import escape
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from bccb.errors import MissingExtraError
 from bccb.experiments.paper import OFFLINE, OURS
-from bccb.report.looks import INK, SETTINGS, look_of
+from bccb.report.drawing import band, beside, legend, line, svg, thousands
+from bccb.report.looks import INK, look_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,18 +26,18 @@ def conversions_by_budget(
         for name in _last_highest(rows):
             own = sorted((row for row in rows if row["policy"] == name), key=_budget)
             budgets, means = [row["budget"] for row in own], [row["mean"] for row in own]
-            _band(axes, name, budgets, [(row["mean"], row["deviation"]) for row in own])
-            _line(axes, name, budgets, means, marker=look_of(name)[1])
+            band(axes, name, budgets, [(row["mean"], row["deviation"]) for row in own])
+            line(axes, name, budgets, means, marker=look_of(name)[1])
         axes.set_xticks(sorted({row["budget"] for row in rows}))
         axes.set_xlabel(f"Budget ({currency})")
         axes.set_ylabel(f"{outcome} (mean ± 1 deviation)")
         axes.margins(x=0.02)
         if axes.get_ylim()[0] >= 0 or outcome == "Conversions":
             axes.set_ylim(bottom=0)  # a count is never negative, though a band may be
-        _thousands(axes.xaxis, axes.yaxis)
-        _legend(axes)
+        thousands(axes.xaxis, axes.yaxis)
+        legend(axes)
 
-    return _svg(draw, f"{outcome} against budget", (9, 5))
+    return svg(draw, f"{outcome} against budget", (9, 5))
 
 
 def crossover_curve(rows: Sequence[Row]) -> str:
@@ -58,26 +51,26 @@ def crossover_curve(rows: Sequence[Row]) -> str:
         axes, below = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))
         sizes = [row["n"] for row in rows]
         offline, ours = ([row[f"{who}_mean"] for row in rows] for who in ("offline", "ours"))
-        _band(axes, OURS, sizes, [(row["ours_mean"], row["ours_deviation"]) for row in rows])
-        _line(axes, f"{OURS}, mean ± 1 deviation", sizes, ours, style=OURS)
+        band(axes, OURS, sizes, [(row["ours_mean"], row["ours_deviation"]) for row in rows])
+        line(axes, f"{OURS}, mean ± 1 deviation", sizes, ours, style=OURS)
         middle = [row["ours_mean"] + (row["low"] + row["high"]) / 2 for row in rows]
         reach = [(row["high"] - row["low"]) / 2 for row in rows]
         look = {"fmt": "none", "ecolor": look_of(OFFLINE)[0], "elinewidth": 1.4, "capsize": 5}
         axes.errorbar(sizes, middle, reach, label="interval of the difference", **look)
-        _line(axes, f"{OFFLINE}, mean", sizes, offline, style=OFFLINE)
+        line(axes, f"{OFFLINE}, mean", sizes, offline, style=OFFLINE)
         for failed, face in ((False, look_of(OFFLINE)[0]), (True, "white")):
             points = [row for row in rows if bool(row["failed_fits"]) is failed]
             label = "some fits failed" if failed else "every fit succeeded"
             means = [row["offline_mean"] for row in points]
             dots = {"linestyle": "", "marker": "s", "markersize": 8, "markerfacecolor": face}
-            _line(axes, label, [row["n"] for row in points], means, style=OFFLINE, **dots)
+            line(axes, label, [row["n"] for row in points], means, style=OFFLINE, **dots)
         axes.set_ylabel("Conversions")
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
-        _thousands(axes.yaxis)
-        _legend(axes)
+        thousands(axes.yaxis)
+        legend(axes)
         _failures(below, rows)
 
-    return _svg(draw, "Conversions against rows of history", (9, 5.8))
+    return svg(draw, "Conversions against rows of history", (9, 5.8))
 
 
 def history_curves(rows: Sequence[Row]) -> str:
@@ -89,14 +82,14 @@ def history_curves(rows: Sequence[Row]) -> str:
         sizes = [row["n"] for row in rows]
         for name in sorted(names, key=lambda name: -float(rows[-1][f"{name}_mean"])):
             means = [row[f"{name}_mean"] for row in rows]
-            _line(axes, name, sizes, means, marker=look_of(name)[1])
+            line(axes, name, sizes, means, marker=look_of(name)[1])
         axes.set_ylabel("Conversions (mean)")
         axes.set_ylim(bottom=0)
-        _thousands(axes.yaxis)
+        thousands(axes.yaxis)
         _sizes(axes, sizes)
-        _legend(axes)
+        legend(axes)
 
-    return _svg(draw, "Conversions of each method against rows of history", (9, 5))
+    return svg(draw, "Conversions of each method against rows of history", (9, 5))
 
 
 def paths(runs: Sequence[Row], currency: str = "$") -> str:
@@ -108,10 +101,10 @@ def paths(runs: Sequence[Row], currency: str = "$") -> str:
         for run in runs:
             name, marker = str(run["policy"]), look_of(str(run["policy"]))[1]
             users, spent, prices, *_ = zip(*run["trajectory"], strict=True)
-            _line(spend, name, users, spent, marker=marker, markevery=[-1], clip_on=False)
+            line(spend, name, users, spent, marker=marker, markevery=[-1], clip_on=False)
             times = [time for time, value in zip(users, prices, strict=True) if value > 0]
             shown = [value for value in prices if value > 0]
-            _line(price, name, times, shown, marker=marker, markevery=[-1])
+            line(price, name, times, shown, marker=marker, markevery=[-1])
             if not shown:
                 priceless.append(name)
         spend.set_ylabel(f"Spend ({currency})")
@@ -120,13 +113,13 @@ def paths(runs: Sequence[Row], currency: str = "$") -> str:
         price.set_yscale("log")
         price.set_xlabel("Users so far")
         price.set_xlim(left=0)
-        _thousands(spend.yaxis, price.xaxis, price.yaxis)
-        _legend(spend)
+        thousands(spend.yaxis, price.xaxis, price.yaxis)
+        legend(spend)
         if priceless:
             told = "\n".join(["Without a price:", *priceless])
             price.annotate(told, (1.02, 1), xycoords="axes fraction", va="top", linespacing=1.5)
 
-    return _svg(draw, "Spend and price against users", (9, 6.5))
+    return svg(draw, "Spend and price against users", (9, 6.5))
 
 
 def sensitivity_curves(rows: Sequence[Row]) -> str:
@@ -140,7 +133,7 @@ def sensitivity_curves(rows: Sequence[Row]) -> str:
         for panel, parameter in zip(panels, parameters, strict=False):
             own = [row for row in rows if row["parameter"] == parameter]
             places = list(range(len(own)))  # evenly spaced: a sweep may hold 0, which has no log
-            _line(panel, "", places, [row["mean"] for row in own], style=OURS, marker="o")
+            line(panel, "", places, [row["mean"] for row in own], style=OURS, marker="o")
             panel.set_xticks(places, [f"{row['value']:g}" for row in own], fontsize=10)
             panel.set_title(parameter.replace("_", " "), loc="left", fontweight="bold")
             if own[0]["cv"] is not None:
@@ -153,7 +146,7 @@ def sensitivity_curves(rows: Sequence[Row]) -> str:
         figure.supylabel("Conversions (mean)", fontsize=12)
         figure.supxlabel("Value of the parameter", fontsize=12)
 
-    return _svg(draw, "Conversions against each parameter", (9, 5.4))
+    return svg(draw, "Conversions against each parameter", (9, 5.4))
 
 
 def sample_sizes(rows: Sequence[Row]) -> str:
@@ -172,15 +165,15 @@ def sample_sizes(rows: Sequence[Row]) -> str:
             error_kw={"ecolor": INK, "elinewidth": 1.2, "capsize": 4},
         )
         for place, row in enumerate(ordered):
-            _beside(axes, f"{row['mean']:,.0f}", (row["mean"] + row["deviation"], place), (8, 0))
+            beside(axes, f"{row['mean']:,.0f}", (row["mean"] + row["deviation"], place), (8, 0))
         axes.grid(visible=False, axis="y")
         axes.tick_params(axis="y", length=0)
         axes.margins(x=0.12)
         axes.set_xlim(left=0)
         axes.set_xlabel("Effective sample size (matched users, mean ± 1 deviation)")
-        _thousands(axes.xaxis)
+        thousands(axes.xaxis)
 
-    return _svg(draw, "Effective sample size of each policy", (9, 0.8 + 0.42 * len(rows)))
+    return svg(draw, "Effective sample size of each policy", (9, 0.8 + 0.42 * len(rows)))
 
 
 def _failures(axes: Axes, rows: Sequence[Row]) -> None:
@@ -190,7 +183,7 @@ def _failures(axes: Axes, rows: Sequence[Row]) -> None:
     # Widths grow with n, which makes them equal on a log axis.
     axes.bar(sizes, failed, [0.12 * n for n in sizes], color="#B8C4CC", edgecolor=INK, lw=0.6)
     for n, count in zip(sizes, failed, strict=True):
-        _beside(axes, f"{count}", (n, count), (0, 7), ha="center", fontsize=10)
+        beside(axes, f"{count}", (n, count), (0, 7), ha="center", fontsize=10)
     axes.set_ylim(0, 1.4 * max(failed) or 1)
     axes.set_yticks([])
     axes.set_ylabel("Failed\nfits")
@@ -205,38 +198,8 @@ def _sizes(axes: Axes, sizes: Sequence[int]) -> None:
     axes.set_xticks(sizes)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel("Rows of history n (log scale)")
-    _thousands(axes.xaxis)
+    thousands(axes.xaxis)
     axes.tick_params(axis="x", labelrotation=35)
-
-
-def _line(
-    axes: Axes,
-    label: str,
-    across: Sequence[float],
-    up: Sequence[float],
-    style: str | None = None,
-    **look: Any,
-) -> None:
-    """A line in a policy's style; ours is thicker and in front. An empty one has no label."""
-    name = style or label
-    colour, _, dashes = look_of(name)
-    ours = name == OURS
-    usual = {"color": colour, "linestyle": dashes, "linewidth": 2.6 if ours else 1.7}
-    if across:
-        axes.plot(across, up, label=label, zorder=3 if ours else 2, **{**usual, **look})
-
-
-def _band(axes: Axes, name: str, across: list[float], spans: list[tuple[float, float]]) -> None:
-    """One deviation either side of each mean, in a policy's colour."""
-    low, high = ([mean + sign * reach for mean, reach in spans] for sign in (-1, 1))
-    axes.fill_between(across, low, high, color=look_of(name)[0], alpha=0.12, linewidth=0)
-
-
-def _beside(
-    axes: Axes, text: str, point: tuple[float, float], points: tuple[float, float], **look: Any
-) -> None:
-    """A number beside what it counts, so many points right and up."""
-    axes.annotate(text, point, points, textcoords="offset points", **{"va": "center", **look})
 
 
 def _budget(row: Row) -> float:
@@ -247,38 +210,3 @@ def _last_highest(rows: Sequence[Row]) -> list[str]:
     """Policies, the best at the largest budget first: a legend in the order of the lines' ends."""
     ends = {str(row["policy"]): float(row["mean"]) for row in sorted(rows, key=_budget)}
     return sorted(ends, key=lambda name: -ends[name])
-
-
-def _thousands(*dimensions: Any) -> None:
-    from matplotlib.ticker import FuncFormatter
-
-    for dimension in dimensions:
-        dimension.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
-
-
-def _legend(axes: Axes) -> None:
-    """Beside the axes, where it covers no data."""
-    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), handlelength=3.4, labelspacing=0.7)
-
-
-def _svg(draw: Callable[[Figure], None], title: str, inches: tuple[float, float]) -> str:
-    """Draw and write; no date, no random ids, and ids that stay unique on a page of figures."""
-    try:
-        import matplotlib
-        from matplotlib.backends.backend_svg import FigureCanvasSVG
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError("matplotlib", "lab") from None
-    nameless: dict[str, Any] = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    text = io.StringIO()
-    # The defaults first: a reader's own matplotlibrc changes nothing.
-    settings: Any = {**matplotlib.rcParamsDefault, **SETTINGS, "svg.hashsalt": title}
-    with matplotlib.rc_context(settings):
-        figure = Figure(figsize=inches, layout="constrained")
-        FigureCanvasSVG(figure)
-        draw(figure)
-        figure.savefig(text, format="svg", metadata=nameless)
-    svg = text.getvalue()
-    prefix = re.sub(r"\W+", "-", title.lower())
-    svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{prefix}-", svg[svg.index("<svg") :])
-    return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(title)}" ', 1)

@@ -21,6 +21,7 @@ STYLES: Mapping[str, tuple[str, str, Dashes]] = MappingProxyType(
         "offline-boosted": ("#8C2D04", ">", (0, (1, 1))),
         "hybrid": ("#00695C", "*", "-"),
         "pooled-bayes": ("#5E3C99", "d", "-"),
+        "pooled-no-reserve": ("#8073AC", "p", (0, (2, 1.5))),
         "cheapest-first": ("#000000", "^", (0, (6, 2, 1, 2))),
         "hte-greedy": ("#009E73", "D", (0, (3, 1.5))),
         "thompson": ("#CC79A7", "v", (0, (1, 1.5))),

@@ -1,11 +1,11 @@
-"""Rows of a table as people read them: a mean with its deviation, an interval in one piece."""
+"""Rows of a table as people read them: a figure with its error, an interval in one piece."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-PAIRS = (("mean", "deviation", "±"), ("low", "high", "to"))
+PAIRS = (("mean", "deviation", "±"), ("low", "high", "to"), ("", "_se", "±"))
 
 
 def joined(cells: Mapping[str, Any]) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def joined(cells: Mapping[str, Any]) -> dict[str, Any]:
             if name.endswith(first) and (partner := name.removesuffix(first) + second) in found
         }
         found = {
-            (f"{name} {sign} {second}" if name in partners else name): (
+            (f"{name} {sign} {second.strip('_')}" if name in partners else name): (
                 f"{value} {sign} {found[partners[name]]}" if name in partners else value
             )
             for name, value in found.items()

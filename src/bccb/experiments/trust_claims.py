@@ -1,0 +1,151 @@
+"""What ``bccb trust`` judges: holds, does not hold, or cannot tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bccb.evaluate.statistics import LEVEL, paired_t, share_interval
+from bccb.experiments.claims import Claim, Row, Verdict
+from bccb.experiments.trust import LEAST_SEEDS, ORACLE, UNRESERVED, Setup, begins_cold
+from bccb.experiments.trust_tables import NAMES, over_seeds
+from bccb.policies import DEFAULT
+
+DEAR = 0.05  # a larger share of the value would be too much for the reserve
+LEAST_REPETITIONS = 500
+NORMAL = 1.96  # standard errors either side of a 95 % interval
+LARGE = 2.64  # standard errors: one of six estimates is that far off by chance in 5 % of runs
+COVERED = (0.93, 0.97)
+NARROW = 0.05  # the width of an interval that tells a level of 5 % from one twice as large
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """A share in words.
+
+    >>> percent(0.95), percent(0.0081, 1)
+    ('95 %', '0.8 %')
+    """
+    return f"{100 * share:.{digits}f} %"
+
+
+def below_the_oracle(rows: Sequence[Row]) -> Claim:
+    """No run passes the bound that holds for all policies."""
+    bounds = {(row["users"], row["seed"]): row["bound"] for row in rows if row["policy"] == ORACLE}
+    others = [row for row in rows if row["policy"] != ORACLE]
+    above = sum(row["value"] > bounds[row["users"], row["seed"]] for row in others)
+    verdict: Verdict = "does not hold" if above else "holds"
+    figure = f"{above} of {len(others):,} runs above the bound"
+    return Claim("no policy causes more than the oracle could", verdict, figure)
+
+
+def least_regret(setup: Setup, rows: Sequence[Row]) -> Claim:
+    """Our default causes the most of the policies that begin without history."""
+    text, users = f"{DEFAULT} has the least regret without history", setup.middle
+    ours = over_seeds(rows, users, DEFAULT)
+    verdict: Verdict = "holds"
+    rivals = {
+        name: over_seeds(rows, users, name)
+        for name in NAMES
+        if name not in (ORACLE, DEFAULT) and begins_cold(name)
+    }
+    next_best = max(rivals, key=lambda name: float(rivals[name].mean()))
+    p = paired_t(ours, rivals[next_best])
+    if len(ours) < LEAST_SEEDS or p >= LEVEL:
+        verdict = "cannot tell"
+    elif rivals[next_best].mean() > ours.mean():
+        verdict = "does not hold"
+    told = f"{ours.mean():.1f} caused against {rivals[next_best].mean():.1f} by {next_best}"
+    return Claim(text, verdict, f"{told}, p = {p:.2g}, {len(ours)} seeds of {users:,} users")
+
+
+def slower_than_users(exponents: Sequence[Row]) -> Claim:
+    """Our default's regret for each user falls, to the end: judged by the last decade of users."""
+    text = f"the regret of {DEFAULT} grows more slowly than the number of users"
+    row = next(row for row in exponents if row["policy"] == DEFAULT)
+    if row["late"] is None:
+        return Claim(text, "cannot tell", "no two sizes with regret")
+    reach = NORMAL * row["late_se"]
+    verdict: Verdict = "cannot tell"
+    if abs(row["late"] - 1) > reach:
+        verdict = "holds" if row["late"] < 1 else "does not hold"
+    figure = f"exponent {row['late']:.2f} ± {reach:.2f} (95 %) in the last decade of users"
+    over_all = row["exponent"]
+    return Claim(text, verdict, figure + (f", {over_all:.2f} over all" if over_all else ""))
+
+
+def cost_of_the_reserve(setup: Setup, rows: Sequence[Row]) -> Claim:
+    """What drawing a share of the decisions at random costs."""
+    text = f"the reserve of random choices costs at most {percent(DEAR)} of what {DEFAULT} causes"
+    with_it, without = (over_seeds(rows, setup.middle, name) for name in (DEFAULT, UNRESERVED))
+    lost = without - with_it
+    share = float(lost.mean() / without.mean())
+    reach = float(NORMAL * lost.std(ddof=1) / np.sqrt(len(lost)) / without.mean())
+    verdict: Verdict = "cannot tell"
+    if len(lost) >= LEAST_SEEDS and abs(share - DEAR) > reach:
+        verdict = "holds" if share < DEAR else "does not hold"
+    told = f"{lost.mean():.2f} of {without.mean():.1f} caused: {percent(share, 1)}"
+    return Claim(text, verdict, f"{told} ± {percent(reach, 1)} (95 %)")
+
+
+def unbiased(estimators: Sequence[Row], repetitions: int) -> Claim:
+    """Each mean error is within chance of zero."""
+    text = f"estimators have no bias: each mean error is within {LARGE} of its standard errors"
+    worst = max(estimators, key=lambda row: abs(row["bias"]) / row["bias_se"])
+    size = abs(worst["bias"]) / worst["bias_se"]
+    few = repetitions < LEAST_REPETITIONS
+    verdict: Verdict = "does not hold" if size > LARGE else "cannot tell" if few else "holds"
+    share = abs(worst["bias"] / worst["truth"])
+    told = f"largest: {worst['method']} of {worst['policy']}, {size:.1f}"
+    told += f" ({percent(share, 1)} of the truth)"
+    return Claim(text, verdict, f"{told}, in {repetitions:,} repetitions")
+
+
+def covering(estimators: Sequence[Row], repetitions: int) -> Claim:
+    """Intervals hold the truth as often as they say."""
+    least, most = COVERED
+    text = f"95 % intervals hold the truth in {percent(least)} to {percent(most)} of repetitions"
+    outside = any(not least <= row["covered"] <= most for row in estimators)
+    surely = any(row["high"] < least or row["low"] > most for row in estimators)
+    unsure = outside or repetitions < LEAST_REPETITIONS
+    verdict: Verdict = "does not hold" if surely else "cannot tell" if unsure else "holds"
+    shares = [row["covered"] for row in estimators]
+    told = f"{percent(min(shares), 1)} to {percent(max(shares), 1)} in {repetitions:,} repetitions"
+    return Claim(text, verdict, told)
+
+
+def quiet_twins(twins: Sequence[Row], test: str) -> Claim:
+    """Copies of one policy differ significantly as seldom as they should."""
+    rows = [row for row in twins if row["test"] == test]
+    wide = any(row["high"] - row["low"] > NARROW for row in rows)
+    loud = any(_least_share(row, LEVEL / len(rows)) > LEVEL for row in rows)
+    verdict: Verdict = "cannot tell" if wide else "does not hold" if loud else "holds"
+    shares = [row["differ"] for row in rows]
+    told = f"{percent(min(shares), 1)} to {percent(max(shares), 1)}"
+    told += f" of {rows[0]['comparisons']:,} comparisons"
+    text = f"two copies of one policy differ in at most {percent(LEVEL)} of comparisons by {test}"
+    return Claim(text, verdict, told)
+
+
+def _least_share(row: Row, level: float) -> float:
+    """The lower end of the interval at this level, which allows for several rows."""
+    n = row["comparisons"]
+    return share_interval(round(row["differ"] * n), n, level).low
+
+
+def claims(
+    setup: Setup, rows: Mapping[str, Sequence[Row]], tables: Mapping[str, Sequence[Any]]
+) -> list[Claim]:
+    """Every claim."""
+    lives, repetitions = rows["lives"], setup.repetitions
+    return [
+        below_the_oracle(lives),
+        least_regret(setup, lives),
+        slower_than_users(tables["exponents"]),
+        cost_of_the_reserve(setup, lives),
+        unbiased(tables["estimators"], repetitions),
+        covering(tables["estimators"], repetitions),
+        quiet_twins(tables["twins"], "paired t"),
+        quiet_twins(tables["twins"], "paired bootstrap"),
+    ]

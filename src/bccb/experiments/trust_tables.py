@@ -1,0 +1,191 @@
+"""The tables of ``bccb trust``, computed from the rows that its pieces made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from bccb.errors import MissingExtraError
+from bccb.evaluate.coverage import Finding, summarise
+from bccb.evaluate.estimates import Estimate
+from bccb.evaluate.statistics import LEVEL, share_interval
+from bccb.experiments.trust import ENTRANTS, ORACLE, Setup
+from bccb.types import Floats
+
+Row: TypeAlias = Mapping[str, Any]
+
+NAMES = (ORACLE, *(entrant.name for entrant in ENTRANTS))
+
+
+def over_seeds(rows: Sequence[Row], users: int, policy: str, figure: str = "value") -> Floats:
+    """A figure of one policy at one size, a number for each seed."""
+    return np.array([row[figure] for row in _at(rows, users, policy)], np.float64)
+
+
+def regret(rows: Sequence[Row], users: int, policy: str) -> Floats:
+    """The oracle's value less the policy's on the same users, a number for each seed."""
+    return over_seeds(rows, users, ORACLE) - over_seeds(rows, users, policy)
+
+
+def values(setup: Setup, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """What every policy causes at the middle size, and what it spends for that."""
+    return [
+        {
+            **_value(rows, setup.middle, name),
+            **{
+                figure: float(over_seeds(rows, setup.middle, name, figure).mean())
+                for figure in ("conversions", "spend", "treated")
+            },
+        }
+        for name in NAMES
+    ]
+
+
+def curves(setup: Setup, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Value and regret of every policy at every size."""
+    return [
+        {"users": users, "seeds": setup.seeds_at(users), **_value(rows, users, name)}
+        for users in setup.sizes
+        for name in NAMES
+        if name != ORACLE
+    ]
+
+
+def exponents(setup: Setup, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """How fast regret grows: over all sizes, over the last decade of them, and mean regrets."""
+    found = []
+    for name in NAMES:
+        if name != ORACLE:
+            lost = {users: regret(rows, users, name) for users in setup.sizes}
+            means = [float(one.mean()) for one in lost.values()]
+            slope, error = fit_exponent(setup.sizes, means)
+            late, late_error = late_exponent(lost)
+            row = {"policy": name, "exponent": slope, "exponent_se": error}
+            row |= {"late": late, "late_se": late_error}
+            shown = {short(users): mean for users, mean in zip(setup.sizes, means, strict=True)}
+            found.append({**row, **shown})
+    return found
+
+
+def late_exponent(lost: Mapping[int, Floats]) -> tuple[float | None, float | None]:
+    """The same from the two sizes that are nearest to a decade apart, the larger the largest.
+
+    Its standard error is what the spread over seeds leaves, d log r = dr / r.
+
+    >>> late, error = late_exponent({10: np.array([1.9, 2.1]), 100: np.array([19.0, 21.0])})
+    >>> round(late, 6), round(error, 4)
+    (1.0, 0.0307)
+    """
+    last = max(lost)
+    first = min(lost, key=lambda users: (abs(math.log(last / users / 10)), users))
+    means = [float(lost[users].mean()) for users in (first, last)]
+    if first == last or min(means) <= 0:
+        return None, None
+    parts = [_error(lost[users]) / mean for users, mean in zip((first, last), means, strict=True)]
+    width = math.log(last / first)
+    return math.log(means[1] / means[0]) / width, math.hypot(*parts) / width
+
+
+def short(users: int) -> str:
+    """A number of users for the head of a narrow column.
+
+    >>> short(300), short(1_200), short(1_000_000)
+    ('300', '1.2k', '1M')
+    """
+    if users < 1_000:
+        return f"{users}"
+    return f"{users / 1e3:g}k" if users < 1_000_000 else f"{users / 1e6:g}M"
+
+
+def fit_exponent(
+    sizes: Sequence[int], regrets: Sequence[float]
+) -> tuple[float | None, float | None]:
+    """The exponent b of regret = a T^b and its standard error; None where they are not defined.
+
+    >>> slope, error = fit_exponent([10, 100, 1_000], [2, 20, 200])
+    >>> round(slope, 6), round(error, 6)
+    (1.0, 0.0)
+    """
+    try:
+        from scipy import stats
+    except ImportError:
+        raise MissingExtraError("scipy", "lab") from None
+    if len(sizes) < 3 or min(regrets) <= 0:
+        return None, None
+    line = stats.linregress(np.log(sizes), np.log(regrets))
+    return float(line.slope), float(line.stderr)
+
+
+def estimators(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Bias and coverage of every estimator; the interval is that of the share covered."""
+    findings = (Finding(row["policy"], row["truth"], Estimate(**row["estimate"])) for row in rows)
+    found = []
+    for line in summarise(findings):
+        low, high = share_interval(round(line.covered * line.repetitions), line.repetitions)
+        found.append(
+            {
+                "policy": line.policy,
+                "method": line.method,
+                "truth": line.truth,
+                "bias": line.bias,
+                "bias_se": line.bias_se,
+                "width": line.width,
+                "covered": line.covered,
+                "low": low,
+                "high": high,
+            }
+        )
+    return found
+
+
+def twins(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """How often two copies of one policy differ significantly, for each test."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row["policy"], row["figure"]), []).append(row)
+    found = []
+    for test in ("paired t", "paired bootstrap"):
+        for (policy, figure), group in groups.items():
+            differ = sum(
+                row["p"] < LEVEL if test == "paired t" else row["bootstrap"] for row in group
+            )
+            low, high = share_interval(differ, len(group))
+            told = {"test": test, "policy": policy, "figure": figure, "comparisons": len(group)}
+            found.append({**told, "differ": differ / len(group), "low": low, "high": high})
+    return found
+
+
+def tables(setup: Setup, rows: Mapping[str, Sequence[Row]]) -> dict[str, list[dict[str, Any]]]:
+    """All tables, by name."""
+    return {
+        "values": values(setup, rows["lives"]),
+        "exponents": exponents(setup, rows["lives"]),
+        "estimators": estimators(rows["estimates"]),
+        "twins": twins(rows["twins"]),
+        "curves": curves(setup, rows["lives"]),
+    }
+
+
+def _at(rows: Sequence[Row], users: int, policy: str) -> list[Row]:
+    found = [row for row in rows if row["users"] == users and row["policy"] == policy]
+    return sorted(found, key=lambda row: int(row["seed"]))
+
+
+def _value(rows: Sequence[Row], users: int, name: str) -> dict[str, Any]:
+    value, lost = over_seeds(rows, users, name), regret(rows, users, name)
+    return {
+        "policy": name,
+        "value": float(value.mean()),
+        "value_se": _error(value),
+        "share": float(value.sum() / over_seeds(rows, users, ORACLE).sum()),
+        "regret": float(lost.mean()),
+        "regret_se": _error(lost),
+    }
+
+
+def _error(numbers: Floats) -> float:
+    """The standard error of the mean."""
+    return float(numbers.std(ddof=1) / math.sqrt(len(numbers)))

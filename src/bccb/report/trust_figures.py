@@ -1,0 +1,66 @@
+"""The figures of ``bccb trust`` as SVG text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from bccb.report.drawing import legend, line, svg, thousands
+from bccb.report.looks import INK, look_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Row: TypeAlias = Mapping[str, Any]
+
+
+def regret_curves(rows: Sequence[Row]) -> str:
+    """Regret of each policy against the number of users, both on log scales; below, its share of
+    what the oracle causes.
+    """
+    ends = {str(row["policy"]): float(row["regret"]) for row in rows}
+
+    def draw(figure: Figure) -> None:
+        above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+        for name in sorted(ends, key=lambda name: -ends[name]):
+            own = [row for row in rows if row["policy"] == name]
+            users, marker = [row["users"] for row in own], look_of(name)[1]
+            shown = [row for row in own if row["regret"] > 0]  # others have no log
+            lost = [row["regret"] for row in shown]
+            line(above, name, [row["users"] for row in shown], lost, marker=marker)
+            line(below, name, users, [row["share"] for row in own], marker=marker)
+        above.set_xscale("log")
+        above.set_yscale("log")
+        above.set_ylabel("Regret (conversions, mean)")
+        below.set_ylim(0, 1)
+        below.set_ylabel("Share of the oracle's")
+        below.set_xlabel("Users T")
+        thousands(above.yaxis, below.xaxis)
+        legend(above)
+
+    return svg(draw, "Regret against the number of users", (9, 7))
+
+
+def share_intervals(rows: Sequence[Row], share: str, allowed: tuple[float, float]) -> str:
+    """A share with its interval in each row, over the band in which it should lie."""
+    title = {"covered": "Share of intervals that hold the truth", "differ": "Share that differ"}
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        places = range(len(rows), 0, -1)
+        names = [
+            ", ".join(str(value) for value in row.values() if isinstance(value, str))
+            for row in rows
+        ]
+        reach = [
+            [row[share] - row["low"] for row in rows],
+            [row["high"] - row[share] for row in rows],
+        ]
+        axes.axvspan(*allowed, color="#B8C4CC", alpha=0.5, lw=0)
+        look: dict[str, Any] = {"fmt": "o", "color": INK, "elinewidth": 1.4, "capsize": 4}
+        axes.errorbar([row[share] for row in rows], list(places), xerr=reach, **look)
+        axes.set_yticks(list(places), names)
+        axes.grid(visible=False, axis="y")
+        axes.set_xlabel(f"{title[share]} (95 % interval; grey: as it should be)")
+
+    return svg(draw, title[share], (9, 1.0 + 0.36 * len(rows)))

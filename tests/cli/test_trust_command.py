@@ -1,0 +1,60 @@
+"""``bccb trust``: its tables, its files, its resuming, its refusals."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bccb.policies import POLICIES
+from bccb.report.trust import TITLES, render
+
+pytestmark = pytest.mark.compiled
+SMALL = [
+    *("--quick", "--users", "300", "--users", "600", "--users", "1200", "--seeds", "2"),
+    *("--repetitions", "2", "--comparisons", "2", "--jobs", "1"),
+]
+
+
+def trust(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "bccb", "trust", "--out", str(folder), *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_run_prints_tables_that_fit_and_writes_what_it_found(tmp_path: Path) -> None:
+    done = trust(tmp_path, *SMALL)
+    assert done.returncode == 0, done.stderr
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "…" not in done.stdout
+    for text in ("What held", *(TITLES[name] for name in TITLES if name != "curves"), *POLICIES):
+        assert text in done.stdout
+    told = json.loads((tmp_path / "trust.json").read_text())
+    assert told["setup"]["sizes"] == [300, 600, 1200]
+    assert (tmp_path / "trust.md").read_text() == render(told)
+    names = {path.name for path in tmp_path.glob("*.svg")}
+    assert names == {"exponents.svg", "estimators.svg", "twins.svg"}
+    assert "<svg" in (tmp_path / "report.html").read_text()
+
+    stored = (tmp_path / "trust.jsonl").read_bytes()
+    again = trust(tmp_path, *SMALL)
+    assert again.stdout == done.stdout
+    assert (tmp_path / "trust.jsonl").read_bytes() == stored
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--users", "5"], "users is [5], but must be from 100 to 10,000,000"),
+        (["--seeds", "1"], "seeds is 1, but must be from 2 to 10,000"),
+        (["--jobs", "0"], "--jobs is 0, but must be 1 or above"),
+    ],
+)
+def test_bad_input_runs_nothing(options: list[str], message: str, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    done = trust(folder, *options)
+    assert done.returncode == 2
+    assert message in " ".join(done.stderr.split())
+    assert not folder.exists()

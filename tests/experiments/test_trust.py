@@ -1,0 +1,145 @@
+"""The pieces of ``bccb trust``: who is met by whom, what is stored, what each makes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bccb
+from bccb import InputError
+from bccb.data.world import simulate_world
+from bccb.evaluate.coverage import try_once
+from bccb.evaluate.live import best, live
+from bccb.experiments.store import Store
+from bccb.experiments.trust import (
+    ENTRANTS,
+    ORACLE,
+    SIZES,
+    UNRESERVED,
+    Entrant,
+    Estimates,
+    Lives,
+    Setup,
+    Twins,
+    execute,
+    gather,
+    plan,
+)
+from bccb.policies import POLICIES
+
+SMALL = Setup((200, 400, 800), seeds=2, history=1_000, repetitions=2, comparisons=2)
+
+
+def test_every_size_has_its_seeds_and_no_two_worlds_share_one() -> None:
+    setup = Setup()
+    lives = [piece for piece in plan(setup) if isinstance(piece, Lives)]
+    worlds = [world for piece in lives for world in piece.sizes]
+    assert len({seed for _, seed in worlds}) == len(worlds)
+    counts = [sum(users == size for users, _ in worlds) for size in SIZES]
+    assert counts == [100, 100, 100, 67, 20, 7, 5] == [setup.seeds_at(size) for size in SIZES]
+
+
+def test_all_repetitions_and_comparisons_are_planned_once() -> None:
+    pieces = plan(replace(Setup(), repetitions=60, comparisons=26))
+    for kind, total in ((Estimates, 60), (Twins, 26)):
+        own = [piece for piece in pieces if isinstance(piece, kind)]
+        numbers = [n for piece in own for n in range(piece.first, piece.first + piece.count)]
+        assert numbers == list(range(total))
+
+
+@pytest.mark.compiled
+def test_a_live_row_is_what_the_policy_does_in_that_world() -> None:
+    rows = Lives(3, ((1_000, 77), (500, 78)), history=20_000).make()
+    assert len(rows) == 2 * (len(ENTRANTS) + 1)
+    names = {row["policy"] for row in rows}
+    assert names == {*POLICIES, UNRESERVED}
+    world = simulate_world(500, 78)
+    policy = bccb.make("pooled-bayes", budget=25, horizon=500, features=12, seed=3, reserve=0)
+    found = {row["policy"]: row for row in rows if row["users"] == 500}
+    assert found[UNRESERVED]["value"] == live(policy, world).value
+    assert found[ORACLE]["bound"] == best(world, 25).bound
+    assert all(row["value"] <= found[ORACLE]["bound"] for row in found.values())
+    assert min(row["spend"] for row in found.values()) > 0
+
+
+@pytest.mark.compiled
+def test_history_taken_over_is_history_learned() -> None:
+    """The second size takes over what was learned at the first."""
+    both = Lives(3, ((300, 5), (600, 6)), history=20_000).make()
+    alone = Lives(3, ((600, 6),), history=20_000).make()
+    assert [row for row in both if row["users"] == 600] == alone
+
+
+@pytest.mark.compiled
+def test_a_policy_that_cannot_be_fitted_treats_nobody() -> None:
+    rows = Lives(0, ((200, 1),), history=50).make()
+    (row,) = (row for row in rows if row["policy"] == "offline-uplift")
+    assert (row["value"], row["spend"], row["treated"]) == (0.0, 0.0, 0)
+
+
+def test_estimates_are_those_of_the_seeds() -> None:
+    rows = Estimates(5, 2, users=1_000).make()
+    expected = [one for seed in (5, 6) for one in try_once(1_000, seed)]
+    assert [row["estimate"]["incremental"] for row in rows] == [
+        one.estimate.incremental for one in expected
+    ]
+    assert [row["truth"] for row in rows] == [one.truth for one in expected]
+
+
+@pytest.mark.compiled
+def test_copies_of_a_policy_seldom_differ() -> None:
+    """Of 40 comparisons at a level of 5 %, more than 8 differ once in 5,000 times."""
+    rows = Twins(0, 40, pairs=20, users=500).make()
+    for policy in ("bccb", "pooled-bayes"):
+        for figure in ("conversions", "incremental"):
+            own = [row for row in rows if (row["policy"], row["figure"]) == (policy, figure)]
+            assert len(own) == 40
+            assert sum(row["p"] < 0.05 for row in own) <= 8
+            assert sum(row["bootstrap"] for row in own) <= 11
+            assert len({row["p"] for row in own}) > 20  # they are not the same run twice
+
+
+@pytest.mark.compiled
+def test_other_policies_do_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The comparison can tell: one copy with all the money, one with a tenth."""
+
+    def fresh(entrant: Entrant, users: int, seed: int) -> bccb.Policy:
+        budget = users * (0.05 if seed % 2 else 0.005)
+        return bccb.make(entrant.policy, budget=budget, horizon=users, features=12, seed=seed)
+
+    monkeypatch.setattr(Entrant, "fresh", fresh)
+    rows = Twins(0, 5, users=1_000).make()
+    assert np.mean([row["p"] < 0.05 for row in rows if row["figure"] == "conversions"]) == 1.0
+
+
+@pytest.mark.compiled
+def test_what_is_stored_is_not_made_again(tmp_path: Path) -> None:
+    store, pieces = Store(tmp_path / "trust.jsonl"), plan(SMALL)
+    assert len(list(execute(pieces[:1], store))) == 1
+    assert len(list(execute(pieces, store, jobs=2))) == len(pieces) - 1
+    assert list(execute(pieces, store)) == []
+    rows = gather(pieces, store)
+    assert rows["lives"] == [row for piece in pieces[:2] for row in piece.make()]
+    assert {kind: len(found) for kind, found in rows.items()} == {
+        "lives": 2 * 3 * (len(ENTRANTS) + 1),
+        "estimates": 2 * 6,
+        "twins": 2 * 4,
+    }
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"seeds": 1}, "seeds is 1, but must be from 2 to 10,000"),
+        ({"sizes": (50,)}, r"users is \[50\], but must be from 100 to 10,000,000"),
+        ({"comparisons": 0}, "comparisons is 0, but must be from 2"),
+    ],
+)
+def test_a_setup_that_tells_nothing_is_refused(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Setup(**changed)

@@ -1,0 +1,113 @@
+"""Verdicts of ``bccb trust`` on figures made up to deserve them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bccb.experiments.trust import Setup
+from bccb.experiments.trust_claims import (
+    below_the_oracle,
+    cost_of_the_reserve,
+    covering,
+    least_regret,
+    quiet_twins,
+    slower_than_users,
+    unbiased,
+)
+from bccb.experiments.trust_tables import NAMES
+
+SETUP = Setup((1_000,), seeds=8)
+
+
+def lives(**means: float) -> list[dict[str, Any]]:
+    """Values that vary over eight seeds, each policy in its own way."""
+    return [
+        {
+            "users": 1_000,
+            "seed": seed,
+            "policy": name,
+            "value": means.get(name.replace("-", "_"), 1.0) + 0.1 * ((seed * (place + 3)) % 5),
+            "bound": 50.0,
+        }
+        for place, name in enumerate(NAMES)
+        for seed in range(8)
+    ]
+
+
+def test_a_run_above_the_bound_breaks_the_oracle() -> None:
+    assert below_the_oracle(lives(oracle=49.0)).verdict == "holds"
+    assert below_the_oracle(lives(bccb=51.0)).verdict == "does not hold"
+
+
+@pytest.mark.parametrize(
+    ("ours", "verdict"), [(9.0, "holds"), (5.0, "cannot tell"), (2.0, "does not hold")]
+)
+def test_the_default_is_set_against_the_next_best_cold_policy(ours: float, verdict: str) -> None:
+    found = least_regret(
+        SETUP, lives(pooled_bayes=ours, bccb=5.0, hybrid=20.0, pooled_no_reserve=30)
+    )
+    assert found.verdict == verdict
+    assert "by bccb" in found.figure
+
+
+@pytest.mark.parametrize(
+    ("slope", "error", "verdict"),
+    [(0.5, 0.05, "holds"), (0.91, 0.05, "cannot tell"), (1.3, 0.05, "does not hold")],
+)
+def test_the_exponent_is_set_against_one(slope: float, error: float, verdict: str) -> None:
+    rows = [{"policy": "pooled-bayes", "exponent": 0.1, "late": slope, "late_se": error}]
+    assert slower_than_users(rows).verdict == verdict
+
+
+def test_no_exponent_tells_nothing() -> None:
+    rows = [{"policy": "pooled-bayes", "exponent": None, "late": None, "late_se": None}]
+    assert slower_than_users(rows).verdict == "cannot tell"
+
+
+@pytest.mark.parametrize(
+    ("ours", "verdict"), [(100.0, "holds"), (95.05, "cannot tell"), (80.0, "does not hold")]
+)
+def test_the_reserve_is_priced_against_the_same_policy_without(ours: float, verdict: str) -> None:
+    rows = lives(pooled_bayes=ours, pooled_no_reserve=100.0)
+    assert cost_of_the_reserve(SETUP, rows).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("bias", "repetitions", "verdict"),
+    [(2.6, 1_000, "holds"), (-2.7, 1_000, "does not hold"), (1.0, 100, "cannot tell")],
+)
+def test_bias_is_measured_in_standard_errors(bias: float, repetitions: int, verdict: str) -> None:
+    row = {"policy": "p", "method": "DR", "truth": 50.0, "bias": bias, "bias_se": 1.0}
+    assert unbiased([{**row, "bias": 0.1}, row], repetitions).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("covered", "low", "high", "verdict"),
+    [
+        (0.95, 0.935, 0.963, "holds"),
+        (0.925, 0.907, 0.941, "cannot tell"),
+        (0.90, 0.88, 0.92, "does not hold"),
+        (0.99, 0.98, 0.995, "does not hold"),
+    ],
+)
+def test_coverage_must_be_near_its_level(
+    covered: float, low: float, high: float, verdict: str
+) -> None:
+    rows = [{"covered": 0.95, "low": 0.93, "high": 0.96}]
+    rows.append({"covered": covered, "low": low, "high": high})
+    assert covering(rows, 1_000).verdict == verdict
+    assert covering(rows, 100).verdict == ("cannot tell" if verdict == "holds" else verdict)
+
+
+@pytest.mark.parametrize(
+    ("differ", "comparisons", "verdict"),
+    [(0.06, 1_000, "holds"), (0.08, 1_000, "does not hold"), (0.2, 50, "cannot tell")],
+)
+def test_equals_must_seldom_differ(differ: float, comparisons: int, verdict: str) -> None:
+    reach = 0.014 if comparisons == 1_000 else 0.1
+    row = {"test": "paired t", "differ": differ, "comparisons": comparisons}
+    row |= {"low": differ - reach, "high": differ + reach}
+    other = {**row, "test": "paired bootstrap", "differ": 0.5}
+    assert quiet_twins([row, other], "paired t").verdict == verdict

@@ -1,0 +1,47 @@
+"""The committed page is what the committed figures say; figures and page show every row."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+from bccb.experiments.trust_tables import NAMES
+from bccb.report.trust import TITLES, draw, page, render
+
+DOCS = Path(__file__).parents[2] / "docs"
+FIGURES = json.loads((DOCS / "trust.json").read_text(encoding="utf-8"))
+
+
+def test_the_page_is_rendered_from_the_figures_beside_it() -> None:
+    assert (DOCS / "trust.md").read_text(encoding="utf-8") == render(FIGURES)
+
+
+def test_the_page_has_every_table_policy_and_claim() -> None:
+    assert list(FIGURES["tables"]) == list(TITLES)
+    assert [row["policy"] for row in FIGURES["tables"]["values"]] == list(NAMES)
+    told = render(FIGURES)
+    for claim in FIGURES["claims"]:
+        assert f"| {claim['text']} | {claim['verdict']} | {claim['figure']} |" in told
+
+
+def test_figures_name_what_they_show() -> None:
+    drawn = draw(FIGURES["tables"])
+    assert drawn == draw(FIGURES["tables"])
+    texts = {
+        name: " ".join(filter(None, ElementTree.fromstring(figure).itertext()))
+        for name, figure in drawn.items()
+    }
+    for name in NAMES[1:]:
+        assert name in texts["exponents"]
+    assert "paired bootstrap, pooled-bayes, incremental" in texts["twins"]
+    assert "a fixed target, DR" in texts["estimators"]
+
+
+def test_the_report_holds_claims_figures_and_tables() -> None:
+    drawn = draw(FIGURES["tables"])
+    whole = page(FIGURES, drawn)
+    assert whole.count("<svg") == len(drawn) == 3
+    for title in TITLES.values():
+        assert f">{title}</h2>" in whole
+    assert "`" not in whole
