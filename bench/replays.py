@@ -18,11 +18,11 @@ Contestant = Callable[[Sizes], float]
 SLOW = frozenset({"replay: scikit-learn"})
 
 
-def bccb_replay(sizes: Sizes, growth: int = 1, shuffled: bool = False) -> float:
+def bccb_replay(sizes: Sizes, growth: int = 1, shuffled: bool = False, name: str = "bccb") -> float:
     """The compiled replay: the whole call, with its checks."""
     log = log_of(sizes.users * growth)
-    policy = policy_for(log)
-    replay(policy_for(log), log, np.arange(1))  # compiles
+    policy = policy_for(log, name=name)
+    replay(policy_for(log, name=name), log, np.arange(1))  # compiles
     order = np.random.default_rng(SEED).permutation(log.users) if shuffled else None
     began = perf_counter()
     encountered = replay(policy, log, order).encountered
@@ -55,6 +55,7 @@ def contestants(growth: int) -> dict[str, Contestant]:
         "replay: bccb, shuffled": partial(bccb_replay, shuffled=True),
         "replay: bccb, grown": partial(bccb_replay, growth=growth),
         "replay: bccb, grown and shuffled": partial(bccb_replay, growth=growth, shuffled=True),
+        "replay: pooled-bayes": partial(bccb_replay, name="pooled-bayes"),
         "replay: vowpalwabbit": vowpal_replay,
         "replay: scikit-learn": scikit_replay,
     }

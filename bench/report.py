@@ -71,6 +71,7 @@ def _replays(samples: Samples, missing: dict[str, str]) -> Iterator[Row]:
         ("replay: scikit-learn", "scikit-learn's partial_fit loop", 500),
     ):
         yield from _against(samples, missing, name, peer, own, times)
+    yield Row("replay of pooled-bayes, a user", min(samples["replay: pooled-bayes"]), "µs", 0.6e-6)
 
 
 def _growth(samples: Samples, sizes: Sizes) -> Iterator[Row]:
@@ -90,6 +91,7 @@ def _growth(samples: Samples, sizes: Sizes) -> Iterator[Row]:
 def _rounds(samples: Samples, missing: dict[str, str]) -> Iterator[Row]:
     own = min(samples["round: bccb"])
     yield Row("one decide + observe", own, "µs", 5e-6)
+    yield Row("  of pooled-bayes", min(samples["round: pooled-bayes"]), "µs", 8e-6)
     yield Row("  features from a list", min(samples["round: bccb, from a list"]), "µs")
     for name, peer, times in (
         ("round: vowpalwabbit", "VW's predict + learn", 3),

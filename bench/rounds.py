@@ -29,8 +29,14 @@ def bccb_list_rounds(sizes: Sizes) -> float:
     return _bccb(sizes, log, log.features.tolist())
 
 
-def _bccb(sizes: Sizes, log: bccb.Log, rows: Iterable[Any]) -> float:
-    policy = policy_for(log, horizon=sizes.users)
+def pooled_rounds(sizes: Sizes) -> float:
+    """The same with the default policy."""
+    log = log_of(sizes.rounds)
+    return _bccb(sizes, log, list(log.features), "pooled-bayes")
+
+
+def _bccb(sizes: Sizes, log: bccb.Log, rows: Iterable[Any], name: str = "bccb") -> float:
+    policy = policy_for(log, horizon=sizes.users, name=name)
     policy.observe(policy.decide(log.features[0], 1.0), 0.0)  # compiles
     users = list(zip(rows, log.costs[:, 0].tolist(), log.outcomes.tolist(), strict=True))
     began = perf_counter()
@@ -93,6 +99,7 @@ def mabwiser_rounds(sizes: Sizes) -> float:
 CONTESTANTS: dict[str, Callable[[Sizes], float]] = {
     "round: bccb": bccb_rounds,
     "round: bccb, from a list": bccb_list_rounds,
+    "round: pooled-bayes": pooled_rounds,
     "round: vowpalwabbit": vowpal_rounds,
     "round: river": river_rounds,
     "round: mabwiser": mabwiser_rounds,

@@ -39,12 +39,15 @@ def log_of(users: int) -> bccb.Log:
 
 
 def policy_for(
-    log: bccb.Log, horizon: int | None = None, parameters: Mapping[str, float] = DEFAULTS
+    log: bccb.Log,
+    horizon: int | None = None,
+    parameters: Mapping[str, float] = DEFAULTS,
+    name: str = "bccb",
 ) -> bccb.Policy:
-    """A new ``bccb`` policy with the paper's budget for each user of the horizon."""
+    """A new policy with the paper's budget for each user of the horizon."""
     users = horizon or log.users
     return bccb.make(
-        "bccb",
+        name,
         budget=users * DOLLARS_A_USER,
         horizon=users,
         features=log.features.shape[1],

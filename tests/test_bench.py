@@ -115,6 +115,8 @@ def test_report_judges_by_the_target_and_names_what_is_not_installed() -> None:
         "replay: bccb, grown": [1.2e-7],
         "replay: bccb, grown and shuffled": [1.2e-7],
         "replay: scikit-learn": [1e-4],
+        "replay: pooled-bayes": [5e-7],
+        "round: pooled-bayes": [5e-6],
         **{name: [4e-6] for name in ("round: bccb", "round: bccb, from a list")},
         "memory: data": [1.0],
         "memory: replay": [1.5],
