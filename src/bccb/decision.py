@@ -26,8 +26,9 @@ class Decision:
 
     ``action`` is 0 for "leave alone" or 1..K for a treatment, ``cost`` what that costs, ``price``
     the price of a unit of money, and ``score`` the best affordable treatment's effect plus bonus
-    less what the price asks for it: the user is treated where it is above zero. ``probability`` is
-    that of the action, over the policy's own draws; it is computed when asked for.
+    less what the price asks for it: the user is treated where it is above zero, but for a decision
+    that was drawn at random. ``probability`` is that of the action, over all draws of the policy;
+    it is computed when asked for.
     """
 
     __slots__ = ("_origin", "_trace", "action", "cost", "number", "price", "score")

@@ -54,8 +54,9 @@ ROUNDING = 1e-15  # what a float of currency units may be off, in parts
 NOT_FINITE, NOT_A_COST = -1, -2  # instead of an action: nothing was changed
 NOT_LEARNED = -1  # instead of the rows of history: some must be learned before the first decision
 RECENT = 2_000  # rows at the end of a history from which the pacer learns
+MOST_AT_RANDOM = 0.5  # of the users among whom a random choice is made
 RESERVED = 1 << 20  # the lane of the draw for a random choice, beyond those of explorers
-REHEARSAL = 1 << 60  # the draws for them must not be those of any decision
+REHEARSAL = 1 << 60  # the draws for those rows must not be those of any decision
 
 COST_AWARE = True
 
@@ -106,7 +107,7 @@ class Work(NamedTuple):
     x: Floats  # (d,), trace
     margin: Floats  # (K,), trace
     spread: Floats  # (K,), trace
-    even: Floats  # (K,), trace: the rates of a random choice that would spend the budget evenly
+    even: Floats  # (K,), trace: the rate of each treatment in a random choice
     ready: Floats  # (1,), trace
     explorer: Floats  # trace
     z: Floats  # (d+1,)
@@ -206,11 +207,15 @@ def propose(
 
 @jit
 def spread_evenly(work: Work, costs: Floats, to_come: float) -> None:
-    """Write the rate of each treatment at which every user costs, on average, what is to come."""
+    """Write the rate of each treatment at which all treatments cost what is to come at most.
+
+    Together they leave at least every other user alone, however much money there is: without
+    anybody to compare with, nobody could tell what a treatment causes.
+    """
     K = costs.shape[0]
     for k in range(K):
         affordable = work.margin[k] > -math.inf
-        work.even[k] = min(to_come / costs[k], 1.0) / K if affordable else 0.0
+        work.even[k] = min(to_come / costs[k], MOST_AT_RANDOM) / K if affordable else 0.0
 
 
 @jit

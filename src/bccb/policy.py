@@ -30,6 +30,7 @@ from bccb.types import (
 )
 
 FORMAT = 2  # of saved policies
+MOST_MEMORY = 100_000_000  # float64 numbers, 800 MB
 MOST_MONEY = 9e9  # up to here a float tells every micro apart
 
 
@@ -310,6 +311,9 @@ def assemble(
     if after_history or composition.fitted:
         counts[drivers.HISTORY] = drivers.NOT_LEARNED
     counts[drivers.AT_ESTIMATOR :] = offsets = composition.offsets(d, K)
+    if offsets[-1] > MOST_MEMORY:
+        told = f"so few that {name} needs at most {MOST_MEMORY:,} numbers, not {offsets[-1]:,}"
+        raise InputError("features x treatments", f"{d:,} x {K:,}", told)
     memory = np.zeros(offsets[-1])
     rest = dict(parameters)
     for part, at in zip(composition.components, offsets, strict=False):

@@ -78,6 +78,6 @@ def test_starbucks_purchases_fall_just_short_with_the_same_defaults() -> None:
     assert FOLDER is not None
     log = read_log(Path(FOLDER) / "starbucks_promotion.parquet", preset("starbucks"))
     (line,) = summarise(run(log, log.users, [6_309.0], [OURS]))
-    assert line.conversions == pytest.approx(374.6, abs=0.1)
+    assert line.conversions == pytest.approx(372.9, abs=0.1)
     assert line.conversions_deviation is not None
     assert line.conversions_deviation <= 18

@@ -20,8 +20,9 @@ The three methods differ in m, the rate that is expected of a user:
 - doubly robust (DR): m_a = m_a(x), of a model fitted on earlier rows.
 
 Each term minus the effect it stands for has the mean 0 given all that came before, also where the
-log's policy learned as it went, so the estimates have no bias and variances add up over rows. Both
-are differences of two totals, conversions with and without treatment. A total S has the variance
+log's policy learned as it went, so IPW and DR have no bias and variances add up over rows; SNIPS is
+a ratio, whose bias vanishes as rows come in. All are differences of two totals, conversions with
+and without treatment. A total S has the variance
 
     V = sum of w^2 (Y - m)^2 over its rows,
 

@@ -10,7 +10,7 @@ import numpy as np
 from bccb.evaluate.estimates import Flags, effective_size
 from bccb.types import Floats, Ints, Log
 
-# Below it a user could hardly have been left alone, or treated: half of what pooled-bayes reserves.
+# Below it a user could hardly have been left alone, or treated: what pooled-bayes leaves to chance.
 LEAST_CHANCE = 0.005
 RARER = 0.1  # of the mean chance: where a hold-out is small for everybody, it is small by design
 FEWEST = 10  # effective conversions in an arm, below which a normal interval is no guide

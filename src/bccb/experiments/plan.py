@@ -16,7 +16,7 @@ from bccb.drivers import Composition
 from bccb.policies import Spec
 
 SHOWING = {"cli", "client.py", "ledger", "report", "serve"}  # change no figure
-LIBRARIES = ("numba", "numpy", "scikit-learn")
+LIBRARIES = ("numba", "numpy", "scikit-learn", "scipy")
 
 
 @dataclass(frozen=True, slots=True)

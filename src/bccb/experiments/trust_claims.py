@@ -91,7 +91,7 @@ def cost_of_the_reserve(setup: Setup, rows: Sequence[Row]) -> Claim:
 
 def unbiased(estimators: Sequence[Row], repetitions: int) -> Claim:
     """Each mean error is within chance of zero."""
-    text = f"estimators have no bias: each mean error is within {LARGE} of its standard errors"
+    text = f"estimators show no bias: each mean error is within {LARGE} of its standard errors"
     worst = max(estimators, key=lambda row: abs(row["bias"]) / row["bias_se"])
     size = abs(worst["bias"]) / worst["bias_se"]
     few = repetitions < LEAST_REPETITIONS

@@ -5,8 +5,10 @@ One treatment is given where m + b > 0, with probability Phi(m / s), s = width s
     P(0) = prod_j Phi(-m_j / s_j),
     P(k) = int_{m_k + s_k t > 0} phi(t) prod_{j != k} Phi((m_k + s_k t - m_j) / s_j) dt.
 
-A share ``reserve`` of the decisions is drawn at random, at a rate that spends the budget evenly,
-so that the log keeps some of every action for every user (see ``bccb.drivers``).
+A share ``reserve`` of the decisions is drawn at random, treatments at a rate that spends the budget
+evenly, but to every other user at most. So everybody is left alone with probability reserve / 2 or
+more, and the log can tell what its own treatments caused. Treated is everybody with probability
+reserve x (money per user to come) / cost: where money is scarce that is little.
 """
 
 from __future__ import annotations
@@ -70,7 +72,7 @@ def _ahead(explorer: State, margin: Floats, spread: Floats, action: int, score: 
     for j in range(margin.shape[0]):
         if j != action - 1 and margin[j] > -np.inf:
             s = explorer.width * spread[j]
-            tied = s == 0.0 and margin[j] == score and action > 0 and j > action - 1
+            tied = s == 0.0 and margin[j] == score and j > action - 1
             product *= 1.0 if tied else _below(score - margin[j], s)
     return product
 

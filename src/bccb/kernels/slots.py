@@ -76,7 +76,7 @@ def chance(explorer: Any, margin: Floats, spread: Floats, ready: bool, action: i
 
 @jit
 def reserve(explorer: Any) -> float:
-    """The share of decisions that are drawn at random, at a rate that spends the budget evenly."""
+    """The share of decisions that are drawn at random, so that the log keeps overlap."""
     return 0.0
 
 
