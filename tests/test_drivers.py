@@ -134,13 +134,30 @@ def test_explored_is_the_money_of_random_treatments(treatments: int) -> None:
     assert unwilling.spent == unwilling.explored == 0
 
 
-def test_explored_is_the_share_of_the_reserve(sized: Sized) -> None:
+def share_explored(reserve: float, haste: float, horizon: int) -> float:
+    """Of the money spent, where both kinds of decision spend what they aim at.
+
+    A random choice costs what is left per user; haste lets the best one cost more than that.
+    """
+    left, explored = 1.0, 0.0
+    for t in range(1, horizon + 1):
+        even = left / (horizon - t + 1)
+        best = even * (t + 2.0 * haste) / (t + haste)
+        explored += reserve * even
+        left = max(left - reserve * even - (1.0 - reserve) * best, 0.0)
+    return explored / (1.0 - left)
+
+
+@pytest.mark.parametrize("haste", [0.0, 2_000.0])
+def test_explored_is_the_share_of_the_reserve(haste: float, sized: Sized) -> None:
     n = sized(4_000, 1_000)
     useful: dict[str, Any] = {"lift": 1.0, "lift_spread": 1e-3, "lift_variation": 1e-3}
-    policy = fresh(reserve=0.3, horizon=n, budget=0.1 * n, **useful)
+    policy = fresh(reserve=0.3, horizon=n, budget=0.1 * n, haste=haste, **useful)
     drive(policy, n)
     assert policy.spent > 0.9 * policy.budget
-    assert policy.explored == pytest.approx(0.3 * policy.spent, rel=sized(25, 50) / 100)
+    expected = share_explored(0.3, haste, n)
+    assert expected == pytest.approx(0.3) if haste == 0.0 else 0.3 / 1.7 < expected < 0.25
+    assert policy.explored == pytest.approx(expected * policy.spent, rel=sized(25, 50) / 100)
 
 
 @pytest.mark.parametrize("reserve", [0.0, 0.5, 1.0])

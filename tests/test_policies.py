@@ -392,7 +392,10 @@ def test_the_first_price_is_that_of_the_end_of_history(
     np.testing.assert_array_equal(pacer.score[:n], effects)
     np.testing.assert_array_equal(pacer.costs[:n], log.costs[rows - n :])
     price = policy.decide(np.zeros(D), [1.0] * treatments).price
-    expected = budget_forecast.exhausting_price(effects, pacer.costs[:n], 20 / 400)
+    young = n // 2 if n < budget_forecast.WINDOW else 0  # only the later half of a young window
+    haste = policy.parameters["haste"]
+    left = 20 / 400 * (n + 2 * haste) / (n + haste)
+    expected = budget_forecast.exhausting_price(effects[young:], pacer.costs[young:n], left)
     assert price == pytest.approx(expected, rel=1e-6)
     assert price > 0
 

@@ -10,6 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 from bccb.kernels.linalg import (
     add_scaled_row,
+    add_to_row,
     block_quadratic,
     copy,
     dot,
@@ -106,11 +107,19 @@ def test_add_scaled_row_is_numpys_and_leaves_the_matrix(pair: Floats, scale: flo
     np.testing.assert_array_equal(A, pair)
 
 
+@given(PAIRS, VALUES)
+def test_add_to_row_is_numpys_and_leaves_the_other_rows(pair: Floats, scale: float) -> None:
+    A, a = pair.copy(), np.arange(float(pair.shape[1]))
+    add_to_row(A, 1, scale, a)
+    np.testing.assert_array_equal(A[1], pair[1] + scale * np.arange(float(len(a))))
+    np.testing.assert_array_equal(A[0], pair[0])
+
+
 @pytest.mark.parametrize(("at", "n"), [(0, 1), (0, 7), (2, 3), (6, 1), (3, 4), (4, 0)])
 def test_block_quadratic_is_numpys_for_the_block(at: int, n: int) -> None:
     rng = np.random.default_rng(10 * at + n)
     for _ in range(20):
-        half, z = rng.normal(size=(7, 7)), rng.normal(size=9)
+        half, z = rng.normal(size=(7, 7)), rng.normal(size=n)
         A = half + half.T
-        exact = z[:n] @ A[at : at + n, at : at + n] @ z[:n]
-        assert math.isclose(block_quadratic(A, at, z, n), exact, rel_tol=1e-12, abs_tol=1e-12)
+        exact = z @ A[at : at + n, at : at + n] @ z
+        assert math.isclose(block_quadratic(A, at, z), exact, rel_tol=1e-12, abs_tol=1e-12)

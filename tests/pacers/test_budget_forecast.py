@@ -31,9 +31,9 @@ from bccb.types import Floats
 Sized = Callable[[int, int], int]
 
 
-def fresh(K: int, every: float = 250.0) -> State:
+def fresh(K: int, every: float = 250.0, haste: float = 0.0) -> State:
     memory = np.zeros(BUDGET_FORECAST.size(0, K))
-    memory[0] = every
+    memory[:2] = every, haste
     return view_pacer(memory, 0, K)
 
 
@@ -169,6 +169,65 @@ def test_nothing_is_charged_before_anybody_was_seen() -> None:
     pacer = fresh(1)
     forecast(pacer, 0.0, True)
     assert price(pacer, 1.0, 1.0) == 0.0
+
+
+def seen_by(pacer: State, n: int, seed: int = 0) -> tuple[Floats, Floats]:
+    """Scores and costs of n users, whom the pacer notes."""
+    rng = np.random.default_rng(seed)
+    K = pacer.score.shape[1]
+    score, costs = rng.lognormal(-1.0, 1.0, (n, K)), rng.uniform(0.05, 5.0, (n, K))
+    for s, c in zip(score, costs, strict=True):
+        note_arrival(pacer, s, c)
+    return score, costs
+
+
+@pytest.mark.parametrize("haste", [0.0, 1.0, 500.0, 2_000.0])
+@pytest.mark.parametrize("n", [1, 40, 750, 3_000])
+def test_haste_counts_what_is_left_more_than_once(n: int, haste: float) -> None:
+    pacer = fresh(2, haste=haste)
+    score, costs = seen_by(pacer, n)
+    forecast(pacer, 0.2, True)
+    begin = n // 2 if n < WINDOW else n - WINDOW
+    aim = 0.2 * (n + 2.0 * haste) / (n + haste)
+    assert 0.2 <= aim < 0.4
+    expected = naive_price(score[begin:], costs[begin:], aim) if n < 100 else None
+    if expected is None:
+        expected = exhausting_price(score[begin:], costs[begin:], aim)
+    assert price(pacer, 0.5, 0.5) == pytest.approx(expected, rel=1e-6)
+
+
+def test_without_haste_what_is_left_counts_once_and_haste_lowers_the_price() -> None:
+    found = []
+    for haste in (0.0, 100.0, 2_000.0):
+        pacer = fresh(1, haste=haste)
+        seen_by(pacer, 400)
+        forecast(pacer, 0.2, True)
+        found.append(price(pacer, 0.5, 0.5))
+    assert found[0] > found[1] > found[2] > 0.0
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 256, 1_750, WINDOW - 1])
+def test_only_the_later_half_of_a_young_window_counts(n: int) -> None:
+    """The earlier users cost a hundredth, which would let the price fall to theirs."""
+    pacer = fresh(1)
+    for i in range(n):
+        note_arrival(pacer, np.ones(1), np.array([0.01 if i < n // 2 else 1.0]))
+    forecast(pacer, 0.9, True)
+    assert price(pacer, 0.5, 0.5) == pytest.approx(1.0)
+    score, costs = pacer.score[:n], pacer.costs[:n]
+    if n > 1:
+        assert exhausting_price(score, costs, 0.9) == 0.0  # what all of them would give
+
+
+@pytest.mark.parametrize("extra", [0, 250, 1_000])
+def test_all_of_a_full_window_counts(extra: int) -> None:
+    pacer = fresh(2)
+    score, costs = seen_by(pacer, WINDOW + extra, seed=1)
+    forecast(pacer, 0.3, False)
+    expected = exhausting_price(score[-WINDOW:], costs[-WINDOW:], 0.3)
+    assert price(pacer, 0.5, 0.5) == pytest.approx(expected, rel=1e-6)
+    later = exhausting_price(score[-WINDOW // 2 :], costs[-WINDOW // 2 :], 0.3)
+    assert price(pacer, 0.5, 0.5) != pytest.approx(later, rel=1e-3)
 
 
 @pytest.mark.parametrize("guess", [0.0, 1e-9, 0.7, 1.0, 1e9])
