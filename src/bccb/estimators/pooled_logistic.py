@@ -27,7 +27,7 @@ tau_k is told for a lift that is ``optimism`` standard errors of its constant hi
 for all does not change who comes first, but an effect that is not known to be below zero is tried.
 Its spread is that of its difference from the average effect t_k of those treated so far,
 
-    spread_k^2 = g' S_kk g,    g = sigma'(w . u + v_k . r) r - max(tau_k / t_k, 0) mean gradient:
+    spread_k^2 = g' S_kk g,    g = sigma'(at that lift) r - max(tau_k / t_k, 0) mean gradient:
 
 if all effects were larger by one factor the price would be, too, so that the factor need not be
 explored. And w is learned from everybody, whatever is done.
