@@ -21,12 +21,17 @@ def test_the_highest_mean_is_recommended_where_it_is_told_apart() -> None:
     assert found.tied == ("hybrid",)
 
 
-def test_of_those_that_tie_one_without_history_goes_first() -> None:
-    found = choose(evidence(hybrid=[9, 5, 8, 6], bccb=[6, 7, 5, 8], thompson=[0, 0, 0, 0]))
-    assert (found.recommended, found.best, found.runner_up) == ("bccb", "hybrid", "hybrid")
+def test_of_those_that_tie_the_default_after_history_goes_first() -> None:
+    found = choose(evidence(bccb=[9, 5, 8, 6], hybrid=[6, 7, 5, 8], pooled_bayes=[7, 6, 7, 6]))
+    assert (found.recommended, found.best, found.runner_up) == ("hybrid", "bccb", "bccb")
 
 
-def test_of_those_without_history_the_default_goes_first_then_the_higher_mean() -> None:
+def test_of_others_that_tie_one_without_history_goes_first() -> None:
+    found = choose(evidence(offline_uplift=[9, 5, 8, 6], bccb=[6, 7, 5, 8], thompson=[0, 0, 0, 0]))
+    assert (found.recommended, found.best) == ("bccb", "offline-uplift")
+
+
+def test_without_history_the_default_goes_first_then_the_higher_mean() -> None:
     found = choose(
         evidence(cheapest_first=[9, 5, 8, 7], pooled_bayes=[6, 7, 5, 9], bccb=[7, 6] * 2)
     )

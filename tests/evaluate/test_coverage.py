@@ -17,14 +17,14 @@ def test_estimates_are_unbiased_and_intervals_cover_the_truth() -> None:
     found = coverage(200, users=5_000, seed=7)
     assert [(line.policy, line.method) for line in found] == [
         (policy, method)
-        for policy in ("this log", "a fixed target")
+        for policy in ("this log", "a fixed target", "log of pooled-bayes")
         for method in ("IPW", "SNIPS", "DR")
     ]
     for line in found:
         assert line.repetitions == 200
         assert abs(line.bias) < 4 * line.bias_se, line
         assert abs(line.covered - 0.95) < 4 * math.sqrt(0.95 * 0.05 / 200), line
-    for policy in (found[:3], found[3:]):
+    for policy in (found[:3], found[3:6]):
         assert policy[2].width < min(policy[0].width, policy[1].width)  # the model helps
 
 

@@ -225,10 +225,11 @@ def test_a_policy_that_treats_nobody_is_told_so() -> None:
 
 
 def test_the_cost_of_a_caused_conversion_is_not_known_where_there_may_be_none() -> None:
-    found = Evaluation("p", 9, 5, None, None, 100.0, (), 1.0, None, ())
+    found = Evaluation("p", 9, 5, None, None, 100.0, (), 1.0, None, False, ())
     sure, doubtful = Estimate("DR", 10, 2, 5.0, 20.0), Estimate("DR", 1, 2, -3.0, 5.0)
     assert found.cost_per_incremental(sure) == Cost(10.0, 5.0, 20.0)
     assert found.cost_per_incremental(doubtful) is None
+    assert replace(found, thin=True).cost_per_incremental(sure) is None
 
 
 def test_policies_are_driven_within_the_budget_with_draws_of_their_own() -> None:

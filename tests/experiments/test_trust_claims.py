@@ -11,6 +11,7 @@ from bccb.experiments.trust_claims import (
     below_the_oracle,
     cost_of_the_reserve,
     covering,
+    covering_own_log,
     least_regret,
     quiet_twins,
     slower_than_users,
@@ -95,10 +96,27 @@ def test_bias_is_measured_in_standard_errors(bias: float, repetitions: int, verd
 def test_coverage_must_be_near_its_level(
     covered: float, low: float, high: float, verdict: str
 ) -> None:
-    rows = [{"covered": 0.95, "low": 0.93, "high": 0.96}]
-    rows.append({"covered": covered, "low": low, "high": high})
+    rows: list[dict[str, Any]] = [
+        {"policy": "this log", "covered": 0.95, "low": 0.93, "high": 0.96},
+        {"policy": "this log", "covered": covered, "low": low, "high": high},
+        {"policy": "log of pooled-bayes", "covered": 0.99, "low": 0.985, "high": 0.995},
+    ]
     assert covering(rows, 1_000).verdict == verdict
     assert covering(rows, 100).verdict == ("cannot tell" if verdict == "holds" else verdict)
+
+
+@pytest.mark.parametrize(
+    ("covered", "high", "verdict"),
+    [(0.99, 0.995, "holds"), (0.92, 0.94, "cannot tell"), (0.9, 0.92, "does not hold")],
+)
+def test_our_own_log_may_be_covered_more_often_but_not_less(
+    covered: float, high: float, verdict: str
+) -> None:
+    rows: list[dict[str, Any]] = [
+        {"policy": "log of pooled-bayes", "covered": covered, "low": 0.0, "high": high}
+    ]
+    assert covering_own_log(rows, 1_000).verdict == verdict
+    assert covering_own_log([], 1_000).verdict == "cannot tell"
 
 
 @pytest.mark.parametrize(

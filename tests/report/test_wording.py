@@ -35,12 +35,12 @@ def test_a_clear_winner_is_named_with_its_differences_and_their_intervals() -> N
 
 
 def test_a_tie_is_told_and_why_this_one_was_taken() -> None:
-    found = sentence(advice(hybrid=[9, 8, 9], pooled_bayes=[8, 9, 8]))
-    assert found.startswith("Use pooled-bayes: ")
-    assert "not told apart from hybrid (-0.3, " in found
+    found = sentence(advice(hybrid=[8, 9, 8], pooled_bayes=[9, 8, 9]))
+    assert found.startswith("Use hybrid: ")
+    assert "not told apart from pooled-bayes (-0.3, " in found
     assert found.endswith(
-        "Of those that cannot be told apart from the best it is taken because it needs no history "
-        "and it is the default."
+        "Of those that cannot be told apart from the best it is taken because it is the default, "
+        "with your history."
     )
 
 
@@ -49,7 +49,7 @@ def test_where_all_tie_that_is_said() -> None:
     assert (
         "Nothing here tells the policies apart: it is not told apart from cheapest-first" in found
     )
-    assert found.endswith("and named because it needs no history and it is the default.")
+    assert found.endswith("and named because it is the default, with your history.")
     found = sentence(advice(bccb=[3, 1, 2], treat_all=[0, 4, 1]))
     assert found.endswith("and named because its mean is the highest.")
 

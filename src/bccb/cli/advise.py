@@ -11,7 +11,7 @@ import typer
 from rich import box
 from rich.table import Table
 
-from bccb.cli.columns import takes_columns
+from bccb.cli.columns import takes_columns, tell_of
 from bccb.cli.compare import check_json, parse_seeds, progress_bar
 from bccb.cli.console import notes, out
 from bccb.data import Columns, read_log
@@ -105,9 +105,9 @@ def _history(
         raise InputError("--history", history, "left out: the rows of the trial are the history")
     if visits:
         raise InputError("--visits", visits, "used on simulated users, without a trial")
-    if columns is not None and columns.cost is None:
-        notes.print("costs: none given with --cost, so the paper's log-normal ones, mean 0.77")
-    return read_log(file, columns)
+    log = read_log(file, columns)
+    tell_of(log, columns)
+    return log
 
 
 def _print(advice: Advice) -> None:

@@ -10,8 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
+from bccb.cli.console import notes
 from bccb.data import Columns, preset
+from bccb.data.describe import check_balance
 from bccb.errors import InputError
+from bccb.types import Log
+
+MOST_SHOWN = 20  # names of features
 
 PresetOption = Annotated[
     str | None,
@@ -106,3 +111,21 @@ def _cost(text: str | None) -> str | float | tuple[str, ...] | None:
         return float(text)
     except ValueError:
         return _names(text) if "," in text else text
+
+
+def tell_of(log: Log, columns: Columns | None) -> None:
+    """Tell what a log is taken for, and warn where chance alone hardly chose its arms."""
+    shown = ", ".join(log.feature_names[:MOST_SHOWN])
+    more = len(log.feature_names) - MOST_SHOWN
+    notes.print(f"features: {shown}{f' and {more} more' if more > 0 else ''}")
+    if columns is not None and columns.cost is None:
+        notes.print("costs: none given with --cost, so the paper's log-normal ones, mean 0.77")
+    if log.probabilities is None and log.features.shape[1]:
+        balance = check_balance(log)
+        if not balance.looks_randomised:
+            notes.print(
+                f"{balance.verdict}. A feature measured after the treatment must be left out with "
+                "--features, and a log of decisions needs --probability: without that, do not "
+                "trust these figures.",
+                style="yellow",
+            )

@@ -13,7 +13,7 @@ from rich import box
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from bccb.cli.columns import takes_columns
+from bccb.cli.columns import takes_columns, tell_of
 from bccb.cli.console import notes, out
 from bccb.data import Columns, read_log
 from bccb.errors import InputError
@@ -32,7 +32,6 @@ from bccb.policy import MOST_MONEY
 USERS = 100_000
 HISTORY = 50_000
 MOST_SEEDS = 10_000
-MOST_SHOWN = 20  # names of features
 
 
 @takes_columns
@@ -126,11 +125,7 @@ def _trials(
         raise InputError(
             "--history", kept, f"from 0 to {left}, the rows outside the stream: lower --users"
         )
-    shown = ", ".join(log.feature_names[:MOST_SHOWN])
-    more = len(log.feature_names) - MOST_SHOWN
-    notes.print(f"features: {shown}{f' and {more} more' if more > 0 else ''}")
-    if columns is not None and columns.cost is None:
-        notes.print("costs: none given with --cost, so the paper's log-normal ones, mean 0.77")
+    tell_of(log, columns)
     outcome = f"{columns.outcome}, " if columns is not None else ""
     title = f"{data.name}: {outcome}{_count(stream, 'user')}"
     return LoggedTrials(log, stream, kept), title, log.effects is not None

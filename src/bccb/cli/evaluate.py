@@ -10,7 +10,7 @@ import typer
 from rich import box
 from rich.table import Table
 
-from bccb.cli.columns import takes_columns
+from bccb.cli.columns import takes_columns, tell_of
 from bccb.cli.compare import check_json, progress_bar
 from bccb.cli.console import notes, out
 from bccb.data import Columns, read_log
@@ -61,6 +61,7 @@ def command(
     """
     _check(policy or [], budget, seed, json_file)
     log = read_log(file, columns)
+    tell_of(log, columns)
     names = [name for name in policy or POLICIES if not unsuitable(name)]
     found = _evaluate(log, names, budget, seed)
     if json_file is not None:
@@ -68,8 +69,6 @@ def command(
             told = [one.figures() for one in found]
             draft.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
         notes.print(f"wrote {json_file}")
-    if columns is not None and columns.cost is None:
-        notes.print("costs: none given with --cost, so the paper's log-normal ones, mean 0.77")
     out.print(_table(found, file.name))
     _print_notes(log, found, [unsuitable(name) for name in policy or POLICIES])
 

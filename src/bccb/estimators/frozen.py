@@ -9,6 +9,7 @@ over the rows of its arm. tau_k(x) = f_k(x) - f_0(x).
 
 from __future__ import annotations
 
+import threading
 import warnings
 from typing import NamedTuple
 
@@ -20,6 +21,8 @@ from bccb.kernels.component import Component
 from bccb.kernels.jit import jit
 from bccb.kernels.linalg import row_dot, sigmoid
 from bccb.types import Floats, Log
+
+FITTING = threading.Lock()
 
 
 class State(NamedTuple):
@@ -58,8 +61,9 @@ def logistic_regression(features: Floats, outcomes: Floats) -> Floats:
         from threadpoolctl import threadpool_limits
     except ImportError:
         raise MissingExtraError("scikit-learn", "lab") from None
-    # One thread: sums in another order would end the unconverged search at another place.
-    with threadpool_limits(1), warnings.catch_warnings():
+    # One thread: sums in another order would end the unconverged search at another place. One fit
+    # at a time: the filters of warnings are the whole process's.
+    with FITTING, threadpool_limits(1), warnings.catch_warnings():
         # the defaults stop at 100 iterations, converged or not, and so does the paper's pipeline
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = LogisticRegression().fit(features, outcomes)

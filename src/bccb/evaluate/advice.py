@@ -101,8 +101,8 @@ def advise(
     the log of a trial, its users do: a stream is cut from it for each seed, and the other rows are
     history. ``told`` hears of each run as it ends, from any of the ``jobs`` threads.
 
-    >>> advise(budget=20, users=400, seeds=range(4)).recommended  # too few users to learn from
-    'cheapest-first'
+    >>> advise(budget=20, users=400, seeds=range(4)).recommended
+    'pooled-bayes'
     """
     money = _check(budget, users, seeds, jobs)
     trials: Callable[[int], Trial]

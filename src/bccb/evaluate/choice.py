@@ -75,14 +75,14 @@ class Choice:
 def choose(evidence: Evidence) -> Choice:
     """Recommend one of the policies.
 
-    Of those that are not told apart from the best, one that needs no history goes first, then the
-    default of the library, then the one with the higher mean.
+    Of those that are not told apart from the best, the default of the library goes first, after
+    history where there is some, then one that needs no history, then the one with the higher mean.
 
     >>> import numpy as np
     >>> values = {"hybrid": [9.0, 4.0], "pooled-bayes": [6.0, 6.0], "bccb": [1.0, -4.0]}
     >>> found = choose(Evidence({name: np.array(each) for name, each in values.items()}))
     >>> found.recommended, found.best, found.tied
-    ('pooled-bayes', 'hybrid', ('hybrid', 'pooled-bayes'))
+    ('hybrid', 'hybrid', ('hybrid', 'pooled-bayes'))
     """
     means = {name: float(each.mean()) for name, each in evidence.values.items()}
     ranked = sorted(means, key=lambda name: means[name], reverse=True)
@@ -90,7 +90,9 @@ def choose(evidence: Evidence) -> Choice:
     tied = [name for name in ranked if name == best or evidence.interval(best, name).low <= 0]
 
     def merit(name: str) -> tuple[bool, bool, float]:
-        return not spec_of(name).needs_history, name == DEFAULT, means[name]
+        spec = spec_of(name)
+        ours = spec.composition == spec_of(DEFAULT).composition
+        return ours, spec.needs_history == ours, means[name]
 
     recommended = max(tied, key=merit)
     others = [name for name in ranked if name != recommended]

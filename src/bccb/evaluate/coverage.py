@@ -1,9 +1,11 @@
 """Coverage: whether the estimates are right and their intervals honest, where the truth is known.
 
 Simulated users are treated with a probability that depends on their features, as are the outcomes:
-without the weights every estimate would be wrong. The truth that an estimate is compared with is
-the sum of the true effects over the users who were treated in that very log or, for the target
-policy, over the users it would treat. It differs from log to log; the error is measured in each.
+without the weights every estimate would be wrong. Others are treated by our default policy, which
+learns as it goes and leaves few of those it treats to chance. The truth that an estimate is
+compared with is the sum of the true effects over the users who were treated in that very log or,
+for the target policy, over the users it would treat. It differs from log to log; the error is
+measured in each.
 """
 
 from __future__ import annotations
@@ -15,15 +17,18 @@ import numpy as np
 
 from bccb.data import simulate
 from bccb.data.simulator import Outcome, load_model, outcome_rates
+from bccb.data.world import simulate_world
 from bccb.errors import InputError, MissingExtraError
 from bccb.evaluate import outcome_model
 from bccb.evaluate.estimates import Estimate
 from bccb.evaluate.evaluation import evaluate_log, evaluate_proposals
 from bccb.evaluate.proposals import Proposals
+from bccb.policies import DEFAULT, make
 from bccb.types import Floats, Log
 
 STREAM = 2  # keeps these draws apart from those of the simulator
 LEAST, SLOPE = 0.2, 0.6  # the probability of treating: that of a user at all modes, what rises
+MONEY_A_USER = 0.05  # for the default policy's own log
 CHEAP = 0.77  # the mean cost: the target policy treats below it, and all active users
 
 
@@ -58,7 +63,8 @@ def coverage(
     >>> [f"{line.policy}: {line.method}" for line in coverage(2, users=1_000)]
     ... # doctest: +NORMALIZE_WHITESPACE
     ['this log: IPW', 'this log: SNIPS', 'this log: DR',
-     'a fixed target: IPW', 'a fixed target: SNIPS', 'a fixed target: DR']
+     'a fixed target: IPW', 'a fixed target: SNIPS', 'a fixed target: DR',
+     'log of pooled-bayes: IPW', 'log of pooled-bayes: SNIPS', 'log of pooled-bayes: DR']
     """
     return summarise(one for found in repeat(repetitions, users, seed, jobs) for one in found)
 
@@ -79,11 +85,15 @@ def repeat(repetitions: int, users: int, seed: int = 0, jobs: int = 1) -> Iterat
 def try_once(users: int, seed: int) -> list[Finding]:
     """Make one log of decisions, and estimate what it caused and what a target policy would."""
     log = simulate_decisions(users, seed)
+    own = decide_live(users, seed)
     assert log.effects is not None
+    assert own.effects is not None
     rates = outcome_model.outcome_rates(log)
     active = _activity(log.features) > 0.5
     wanted = (active | (log.costs[:, 0] < CHEAP)).astype(np.int64)
     target = Proposals(wanted, float(log.costs[wanted > 0].sum()), 0)
+    caused = float(own.effects[own.actions > 0].sum())
+    others = evaluate_log(own, outcome_model.outcome_rates(own)).estimates
     return [
         Finding(found.policy, float(log.effects[actions > 0].sum()), estimate)
         for found, actions in (
@@ -91,7 +101,34 @@ def try_once(users: int, seed: int) -> list[Finding]:
             (evaluate_proposals("a fixed target", log, rates, target), wanted),
         )
         for estimate in found.estimates
-    ]
+    ] + [Finding(f"log of {DEFAULT}", caused, estimate) for estimate in others]
+
+
+def decide_live(users: int, seed: int, outcome: Outcome = "visit") -> Log:
+    """The log that the default policy leaves when it decides on users of the simulator.
+
+    >>> log = decide_live(300, seed=1)
+    >>> log.probabilities is not None and bool(log.probabilities.min() > 0)
+    True
+    """
+    world = simulate_world(users, seed=seed, outcome=outcome)
+    policy = make(
+        budget=MONEY_A_USER * users, horizon=users, features=world.features.shape[1], seed=seed
+    )
+    actions, outcomes, chances = np.empty(users, np.int64), np.empty(users), np.empty(users)
+    for i in range(users):
+        decision = policy.decide(world.features[i], float(world.costs[i, 0]))
+        actions[i], chances[i] = decision.action, decision.probability
+        outcomes[i] = world.draws[i] < world.rates[i, decision.action]
+        policy.observe(decision, float(outcomes[i]))
+    return Log(
+        features=world.features,
+        actions=actions,
+        outcomes=outcomes,
+        costs=world.costs,
+        probabilities=chances,
+        effects=world.effects,
+    )
 
 
 def simulate_decisions(users: int, seed: int, outcome: Outcome = "visit") -> Log:

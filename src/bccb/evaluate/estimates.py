@@ -27,9 +27,11 @@ and without treatment. A total S has the variance
     V = sum of w^2 (Y - m)^2 over its rows,
 
 or what the model expects of it if that is more: where large weights are rare, the rows that happen
-to have them say too little. An interval S ± 1.96 sqrt(V) would be too short just where too few
-conversions were seen; so V is taken to rise in proportion to the true total, as Wilson's interval
-does, and Newcombe's formula makes the 95 % interval of the difference from those of the totals.
+to have them say too little. Where the chance of the action is known of every row, the expectation
+is over all rows, sum of E[w^2] E[(Y - m)^2], whether they were drawn or not. An interval
+S ± 1.96 sqrt(V) would be too short just where too few conversions were seen; so V is taken to rise
+in proportion to the true total, as Wilson's interval does, and Newcombe's formula makes the 95 %
+interval of the difference from those of the totals.
 """
 
 from __future__ import annotations
@@ -66,6 +68,7 @@ class Arm:
 
     weights: Floats  # of each row, 0 where the row had another action
     rates: Floats  # m_a(x)
+    squares: Floats | None = None  # the expected squared weight of each row, drawn or not, if known
 
 
 class Total(NamedTuple):
@@ -88,8 +91,8 @@ def estimate_treated(outcomes: Floats, treated: Flags, control: Arm) -> tuple[Es
     """
     estimates = []
     for method in METHODS:
-        weights, guess = _prepared(method, outcomes, control, int(treated.sum()))
-        without = _total(outcomes, weights, guess, control.rates, float(guess[treated].sum()))
+        arm, guess = _prepared(method, outcomes, control, int(treated.sum()))
+        without = _total(outcomes, arm, guess, float(guess[treated].sum()))
         conversions = float(outcomes[treated].sum())
         effect = (conversions - without.value) / float(treated.sum())
         errors = (outcomes - guess - effect)[treated]
@@ -112,37 +115,41 @@ def estimate_proposed(outcomes: Floats, taken: Arm, control: Arm) -> tuple[Estim
     estimates = []
     for method in METHODS:
         totals = []
-        for arm in (taken, control):
-            weights, guess = _prepared(method, outcomes, arm, len(outcomes))
-            totals.append(_total(outcomes, weights, guess, arm.rates, float(guess.sum())))
+        for each in (taken, control):
+            arm, guess = _prepared(method, outcomes, each, len(outcomes))
+            totals.append(_total(outcomes, arm, guess, float(guess.sum())))
         estimates.append(_difference(method, *totals))
     return tuple(estimates)
 
 
-def _prepared(method: str, outcomes: Floats, arm: Arm, users: int) -> tuple[Floats, Floats]:
-    """The weights of a method and its guess of each rate, for rows that stand for ``users``."""
+def _prepared(method: str, outcomes: Floats, arm: Arm, users: int) -> tuple[Arm, Floats]:
+    """The arm as a method weights it and its guess of each rate, for rows that stand for users."""
     if method == "DR":
-        return arm.weights, arm.rates
+        return arm, arm.rates
     if method == "IPW":
-        return arm.weights, np.zeros(len(outcomes))
+        return arm, np.zeros(len(outcomes))
     total = float(arm.weights.sum())
-    mean = float(arm.weights @ outcomes) / total
-    return arm.weights * (users / total), np.full(len(outcomes), mean)
+    mean, scale = float(arm.weights @ outcomes) / total, users / total
+    squares = None if arm.squares is None else arm.squares * scale**2
+    return Arm(arm.weights * scale, arm.rates, squares), np.full(len(outcomes), mean)
 
 
-def _total(
-    outcomes: Floats, weights: Floats, guess: Floats, rates: Floats, guessed: float
-) -> Total:
-    rows = np.flatnonzero(weights)
-    w, y, c, m = weights[rows], outcomes[rows], guess[rows], rates[rows]
-    seen = (y - c) ** 2
-    shape = np.where(m > 0, m * (1.0 - m) + (m - c) ** 2, 0.0)  # the first rows have no model
-    known = shape > 0
-    ratio = float(seen[known].sum() / shape[known].sum()) if known.any() else 0.0
-    expected = np.where(known, ratio * shape, seen)
+def _total(outcomes: Floats, arm: Arm, guess: Floats, guessed: float) -> Total:
+    rows = np.flatnonzero(arm.weights)
+    w, seen = arm.weights[rows], (outcomes - guess)[rows] ** 2
     squares = w * w
-    variance = max(float(squares @ seen), float(squares @ expected))
-    return Total(guessed + float(w @ (y - c)), variance, float(squares.sum() / w.sum()))
+    known = arm.rates > 0  # the first rows have no model
+    m = np.where(known, arm.rates, arm.rates[known].mean() if known.any() else 0.0)
+    shape = m * (1.0 - m) + (m - guess) ** 2
+    if arm.squares is not None:
+        expected, weight = float(arm.squares @ shape), float(arm.squares.sum() / w.sum())
+    else:  # the rows that were drawn stand for all: the model only smooths what was seen
+        shape = np.where(known, shape, 0.0)[rows]
+        ratio = float(seen[shape > 0].sum() / shape.sum()) if shape.any() else 0.0
+        expected, weight = float(squares @ np.where(shape > 0, ratio * shape, seen)), 0.0
+    value = guessed + float(w @ (outcomes - guess)[rows])
+    weight = max(weight, float(squares.sum() / w.sum()))
+    return Total(value, max(float(squares @ seen), expected), weight)
 
 
 def _difference(method: str, treated: Total, control: Total) -> Estimate:

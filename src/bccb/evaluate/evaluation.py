@@ -52,6 +52,7 @@ class Evaluation:
     estimates: tuple[Estimate, ...]  # none where the log tells nothing
     effective_users: float  # those left alone, or those treated, whichever are fewer
     untold: Untold | None  # None where it is not known: with probabilities and several treatments
+    thin: bool  # too few conversions to say what one of them cost
     warnings: tuple[str, ...]
 
     @property
@@ -60,8 +61,8 @@ class Evaluation:
         return self.spend * (1.0 - (self.untold.spend if self.untold else 0.0))
 
     def cost_per_incremental(self, estimate: Estimate) -> Cost | None:
-        """What was spent for each caused conversion; None where there may be none of them."""
-        if estimate.low <= 0:
+        """What was spent for each caused conversion; None where that cannot be told."""
+        if estimate.low <= 0 or self.thin:
             return None
         ends = estimate.incremental, estimate.high, estimate.low
         return Cost(*(self.told_spend / conversions for conversions in ends))
@@ -83,7 +84,7 @@ def evaluate_log(log: Log, rates: Floats) -> Evaluation:
     >>> log = simulate(20_000, seed=1, outcome="visit")
     >>> found = evaluate_log(log, outcome_rates(log))
     >>> [f"{line.method} {line.incremental:.0f} ± {line.se:.0f}" for line in found.estimates]
-    ['IPW 251 ± 64', 'SNIPS 243 ± 64', 'DR 270 ± 59']
+    ['IPW 251 ± 66', 'SNIPS 243 ± 65', 'DR 270 ± 59']
     """
     treated, alone = log.actions > 0, chance_of(log, 0)
     told, untold = _told(log, log.actions, alone)
@@ -91,12 +92,15 @@ def evaluate_log(log: Log, rates: Floats) -> Evaluation:
     left = told & ~treated
     odds[left] = (1.0 - alone[left]) / alone[left]
     estimates: tuple[Estimate, ...] = ()
-    warnings = untold_warning(untold, "treated users")
+    warnings, thin = untold_warning(untold, "treated users"), list[str]()
     if odds.any() and (treated & told).any():
-        control = Arm(odds[told], rates[told, 0])
+        chance = alone[told]
+        squares = None if np.isnan(chance).any() else (1.0 - chance) ** 2 / chance
+        control = Arm(odds[told], rates[told, 0], squares)
         estimates = estimate_treated(log.outcomes[told], treated[told], control)
-        warnings += weight_warning(ALONE, odds, int((treated & told).sum()))
-        warnings += thin_warning(ALONE, odds, log.outcomes)
+        spread = float((odds**2).sum()) if squares is None else float(((1 - chance) / chance).sum())
+        warnings += weight_warning(ALONE, odds, int((treated & told).sum()), spread)
+        thin = thin_warning(ALONE, odds, log.outcomes)
     else:
         warnings += [NOTHING]
     return Evaluation(
@@ -109,7 +113,8 @@ def evaluate_log(log: Log, rates: Floats) -> Evaluation:
         estimates=estimates,
         effective_users=effective_size(odds),
         untold=untold,
-        warnings=tuple(warnings),
+        thin=bool(thin),
+        warnings=tuple(warnings + thin),
     )
 
 
@@ -120,15 +125,16 @@ def evaluate_proposals(name: str, log: Log, rates: Floats, proposals: Proposals)
     told, untold = _told(log, wanted, np.minimum(asked, alone))
     rows = np.flatnonzero(told & (wanted > 0))
     logged, outcomes = log.actions[rows], log.outcomes[rows]
-    taken = Arm(_inverse(asked[rows], logged == wanted[rows]), rates[rows, wanted[rows]])
-    control = Arm(_inverse(alone[rows], logged == 0), rates[rows, 0])
+    taken = _weighted(asked[rows], logged == wanted[rows], rates[rows, wanted[rows]])
+    control = _weighted(alone[rows], logged == 0, rates[rows, 0])
     estimates: tuple[Estimate, ...] = ()
-    warnings = untold_warning(untold, "users it would treat")
+    warnings, thin = untold_warning(untold, "users it would treat"), list[str]()
     if taken.weights.any() and control.weights.any():
         estimates = estimate_proposed(outcomes, taken, control)
-        for arm, weights in ((FOLLOWED, taken.weights), (ALONE, control.weights)):
-            warnings += weight_warning(arm, weights, len(rows))
-            warnings += thin_warning(arm, weights, outcomes)
+        for who, arm in ((FOLLOWED, taken), (ALONE, control)):
+            spread = arm.weights**2 if arm.squares is None else arm.squares - 1.0
+            warnings += weight_warning(who, arm.weights, len(rows), float(spread.sum()))
+            thin += thin_warning(who, arm.weights, outcomes)
     else:
         warnings += [NOTHING if wanted.any() else "It would treat nobody on this log."]
     return Evaluation(
@@ -141,7 +147,8 @@ def evaluate_proposals(name: str, log: Log, rates: Floats, proposals: Proposals)
         estimates=estimates,
         effective_users=min(effective_size(taken.weights), effective_size(control.weights)),
         untold=untold,
-        warnings=tuple(warnings),
+        thin=bool(thin),
+        warnings=tuple(warnings + thin),
     )
 
 
@@ -161,10 +168,11 @@ def _paid(log: Log, actions: Ints) -> Floats:
     return np.where(actions > 0, log.costs[np.arange(log.users), actions - 1], 0.0)
 
 
-def _inverse(chance: Floats, rows: Flags) -> Floats:
+def _weighted(chance: Floats, rows: Flags, rates: Floats) -> Arm:
+    """An arm whose rows stand for 1 / chance users each."""
     weights = np.zeros(len(chance))
     weights[rows] = 1.0 / chance[rows]
-    return weights
+    return Arm(weights, rates, None if np.isnan(chance).any() else 1.0 / chance)
 
 
 def evaluate_policies(

@@ -63,10 +63,10 @@ def untold_warning(untold: Untold | None, treated: str) -> list[str]:
     ]
 
 
-def weight_warning(arm: str, weights: Floats, users: int) -> list[str]:
+def weight_warning(arm: str, weights: Floats, users: int, variance: float) -> list[str]:
     """Warn where the weights of the rows of an arm do not add up to the users they stand for."""
     total = float(weights.sum())
-    if abs(total - users) <= FAR * math.sqrt(float(weights @ weights) + users):
+    if abs(total - users) <= FAR * math.sqrt(variance + users):
         return []
     return [
         f"{arm} stand for {total:,.0f} users by their probabilities, but should for {users:,}: the "
@@ -83,5 +83,5 @@ def thin_warning(arm: str, weights: Floats, outcomes: Floats) -> list[str]:
     return [
         f"{arm} have the equivalent of {conversions:.1f} conversions (of {FEWEST} needed): too few "
         "to say, and the intervals are a rough guide at best. More users, or more of them left to "
-        "chance, would help."
+        "chance (pooled-bayes with a larger reserve), would help."
     ]

@@ -51,10 +51,11 @@ def _reason(advice: Advice) -> str:
     """Why this one of several that are tied."""
     name, tied = advice.recommended, advice.choice.tied
     reasons = []
-    if not spec_of(name).needs_history and any(spec_of(other).needs_history for other in tied):
+    if spec_of(name).composition == spec_of(DEFAULT).composition:
+        after = ", with your history" if spec_of(name).needs_history else ""
+        reasons.append(f"it is the default{after}")
+    elif not spec_of(name).needs_history and any(spec_of(other).needs_history for other in tied):
         reasons.append("it needs no history")
-    if name == DEFAULT:
-        reasons.append("it is the default")
     return f" because {' and '.join(reasons) or 'its mean is the highest'}"
 
 
