@@ -31,15 +31,33 @@ def test_pairs_without_spread_have_a_plain_answer() -> None:
     assert paired_t([2, 3, 4], [1, 2, 3], "less") == 1.0
 
 
-def test_the_bootstrap_interval_is_scipys_percentile_interval() -> None:
+def test_the_bootstrap_interval_is_scipys_percentile_interval_at_the_expanded_level() -> None:
+    """For 20 pairs it is that of 96.81 %: twice Phi(sqrt(20 / 19) 2.0930) less 1."""
     generator = np.random.default_rng(1)
     ones, others = generator.normal(1, 1, 20), generator.normal(0, 1, 20)
+    level = 2 * stats.norm.cdf(np.sqrt(20 / 19) * stats.t.ppf(0.975, 19)) - 1
+    assert level == pytest.approx(0.9682, abs=1e-3)
     expected = stats.bootstrap(
-        (ones - others,), np.mean, method="percentile", n_resamples=100_000, rng=2
+        (ones - others,),
+        np.mean,
+        method="percentile",
+        n_resamples=100_000,
+        rng=2,
+        confidence_level=level,
     ).confidence_interval
     found = paired_bootstrap(ones, others)
     assert found.low == pytest.approx(expected.low, abs=0.02)
     assert found.high == pytest.approx(expected.high, abs=0.02)
+
+
+def test_the_bootstrap_interval_of_few_normal_pairs_covers_as_often_as_it_says() -> None:
+    """Plain percentiles of 10 pairs would hold the mean in 90 %."""
+    generator = np.random.default_rng(5)
+    covered = 0
+    for _ in range(1_000):
+        low, high = paired_bootstrap(generator.normal(2, 1, 10), np.zeros(10), 2_000)
+        covered += low <= 2 <= high
+    assert 0.93 < covered / 1_000 < 0.97
 
 
 def test_the_bootstrap_interval_covers_about_as_often_as_it_says() -> None:

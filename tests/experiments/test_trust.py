@@ -126,7 +126,7 @@ def test_what_is_stored_is_not_made_again(tmp_path: Path) -> None:
     assert rows["lives"] == [row for piece in pieces[:2] for row in piece.make()]
     assert {kind: len(found) for kind, found in rows.items()} == {
         "lives": 2 * 3 * (len(ENTRANTS) + 1),
-        "estimates": 2 * 6,
+        "estimates": 2 * 9,
         "twins": 2 * 4,
     }
     store.close()
