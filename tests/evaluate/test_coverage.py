@@ -12,6 +12,7 @@ from bccb.evaluate.coverage import Finding, coverage, repeat, simulate_decisions
 from bccb.evaluate.estimates import Estimate
 
 
+@pytest.mark.compiled
 def test_estimates_are_unbiased_and_intervals_cover_the_truth() -> None:
     """Within 4 standard errors of 200 repetitions: from 89 % to all of them."""
     found = coverage(200, users=5_000, seed=7)
