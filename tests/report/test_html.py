@@ -188,3 +188,20 @@ def test_small_and_large_probabilities_are_bounds() -> None:
     values = (0.0, 0.00099, 0.001, 0.5, 0.9995)
     told = ["p < 0.001", "p < 0.001", "p = 0.001", "p = 0.500", "p > 0.999"]
     assert [probability(value) for value in values] == told
+
+
+def test_a_value_with_an_error_is_a_figure_and_without_one_a_key() -> None:
+    rows = [{"policy": "bccb", "value": 99.62633580734952, "value_se": 0.4431}]
+    page = report("Title", [], [], [Section("values", "Values", "", rows)])
+    assert "99.6 ± 0.443" in page
+    assert "99.62" not in page
+    rows = [{"parameter": "eta", "value": 0.00123456, "mean": 1.0}]
+    page = report("Title", [], [], [Section("sweep", "Sweep", "", rows)])
+    assert "0.00123456" in page
+
+
+def test_the_policy_of_a_section_stands_out() -> None:
+    rows = [{"policy": "bccb", "mean": 1.0}, {"policy": "pooled-bayes", "mean": 2.0}]
+    page = report("Title", [], [], [Section("a", "A", "", rows, ours="pooled-bayes")])
+    (line,) = [line for line in page.splitlines() if 'class="ours"' in line]
+    assert "pooled-bayes" in line

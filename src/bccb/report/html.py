@@ -41,6 +41,7 @@ class Section:
     rows: Sequence[Row]
     published_rows: Sequence[Row] | None = None
     figure_svg: str | None = None
+    ours: str = OURS  # the policy that stands out
 
 
 def report(
@@ -156,14 +157,15 @@ def _results(section: Section) -> str:
         ]
         for own, other in _paired(ours, published, keys)
     ]
-    return _table(section.title, parts, lines)
+    return _table(section.title, parts, lines, section.ours)
 
 
 def _compact(row: Row, written: Callable[[float], str]) -> Row:
-    """A row as text, but for its keys."""
+    """A row as text, but for its keys. What has an error of its own is a figure and no key."""
+    keys = {name for name in row if name in IDENTITY and f"{name}_se" not in row}
     return joined(
         {
-            name: value if name in IDENTITY or value is None else _text(name, value, written)
+            name: value if name in keys or value is None else _text(name, value, written)
             for name, value in row.items()
         }
     )
@@ -195,8 +197,13 @@ def _plain(value: Any) -> Any:
         return value
 
 
-def _table(title: str, parts: Mapping[str, list[str]], rows: Sequence[Sequence[Any]]) -> str:
-    """A table whose columns stand in parts, with a heading over each part that has a name."""
+def _table(
+    title: str, parts: Mapping[str, list[str]], rows: Sequence[Sequence[Any]], ours: str = ""
+) -> str:
+    """A table whose columns stand in parts, with a heading over each part that has a name.
+
+    Rows about the policy ``ours`` stand out.
+    """
     columns = [
         (name, _kind(name, place)) for names in parts.values() for place, name in enumerate(names)
     ]
@@ -217,7 +224,7 @@ def _table(title: str, parts: Mapping[str, list[str]], rows: Sequence[Sequence[A
             f'<td class="{kind}">{_cell(name, value)}</td>'
             for (name, kind), value in zip(columns, row, strict=True)
         )
-        kind = f"{'new' if new else ''} {'ours' if OURS in row else ''}".strip()
+        kind = f"{'new' if new else ''} {'ours' if ours in row else ''}".strip()
         lines.append(f'<tr class="{kind}">{cells}</tr>\n')
     top = f"<tr>{over}</tr>" if parts.get("Published") else ""
     return (

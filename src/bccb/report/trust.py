@@ -7,6 +7,7 @@ from typing import Any
 
 from bccb.evaluate.statistics import LEVEL
 from bccb.experiments.trust_claims import COVERED
+from bccb.policies import DEFAULT
 from bccb.report.html import Section, report
 from bccb.report.markdown import table
 from bccb.report.trust_figures import regret_curves, share_intervals
@@ -84,7 +85,7 @@ def page(results: Mapping[str, Any], drawn: Mapping[str, str]) -> str:
         for claim in results["claims"]
     ]
     sections = [
-        Section(name, TITLES[name], TEXTS[name], rows, None, drawn.get(name))
+        Section(name, TITLES[name], TEXTS[name], rows, None, drawn.get(name), DEFAULT)
         for name, rows in results["tables"].items()
     ]
     return report(TITLE, [_intro(results).replace("`", ""), RULES], claims, sections)
