@@ -131,8 +131,7 @@ class Policy:
             self._costs[0] = cost
         else:
             self._take_costs(cost)
-        if self.needs_history:
-            raise self._no_history()
+        self.check_history()
         trace = np.empty(self._trace_size)
         number, action, paid, price, score = self._decide(
             self.counts, self.memory, self._x, self._costs, trace, self._space
@@ -155,8 +154,7 @@ class Policy:
         for i in range(n):
             if drivers.refuse(xs[i], cost_rows[i]):
                 raise _refusal(xs[i], cost_rows[i], f" of row {i}")
-        if self.needs_history:
-            raise self._no_history()
+        self.check_history()
         first = self.decisions + 1
         traces = np.empty((n, self._trace_size))
         actions, (paid, lam, scores) = np.empty(n, np.int64), np.empty((3, n))
@@ -206,7 +204,7 @@ class Policy:
         if self.composition.fitted and not self.needs_history:
             rows = self.counts[drivers.HISTORY]
             raise StateError(f"{self.name} was fitted on {rows} rows: it takes history once")
-        self.check(log)
+        self.check(log.features.shape[1], log.treatments)
         estimator = self.composition.components[0]
         if estimator.fit is not None:
             at, end = self.counts[drivers.AT_ESTIMATOR], self.counts[drivers.AT_EXPLORER]
@@ -226,14 +224,19 @@ class Policy:
         self.counts[drivers.HISTORY] = other.counts[drivers.HISTORY]
         self.needs_history = other.needs_history
 
-    def check(self, log: Log) -> None:
-        """Refuse a log with other dimensions than this policy's."""
+    def check(self, features: int, treatments: int, where: str = "the log") -> None:
+        """Refuse users with other dimensions than this policy's."""
         for what, got, want in (
-            ("features", log.features.shape[1], self.features),
-            ("treatments", log.treatments, self.treatments),
+            ("features", features, self.features),
+            ("treatments", treatments, self.treatments),
         ):
             if got != want:
-                raise InputError(f"the number of {what} in the log", got, f"{want}, as the policy")
+                raise InputError(f"the number of {what} in {where}", got, f"{want}, as the policy")
+
+    def check_history(self) -> None:
+        """Refuse to begin where history must be learned first."""
+        if self.needs_history:
+            raise StateError(f"{self.name} has learned nothing: call learn(log) with history first")
 
     # Keeping
 
@@ -269,9 +272,6 @@ class Policy:
         if x.ndim == 1:
             return InputError("the number of features in x", len(x), f"{self.features}")
         return InputError("the shape of x", x.shape, f"{self._shape}")
-
-    def _no_history(self) -> StateError:
-        return StateError(f"{self.name} has learned nothing: call learn(log) with history first")
 
     def _check_decision(self, decision: Decision) -> None:
         ours = decision._origin is self._origin or decision._origin == self._origin

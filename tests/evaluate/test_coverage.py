@@ -7,15 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from bccb import InputError
-from bccb.evaluate.coverage import Finding, coverage, repeat, simulate_decisions, summarise
+from bccb.evaluate.coverage import Finding, simulate_decisions, summarise, try_once
 from bccb.evaluate.estimates import Estimate
 
 
 @pytest.mark.compiled
 def test_estimates_are_unbiased_and_intervals_cover_the_truth() -> None:
     """Within 4 standard errors of 200 repetitions: from 89 % to all of them."""
-    found = coverage(200, users=5_000, seed=7)
+    found = summarise(one for seed in range(7, 207) for one in try_once(5_000, seed))
     assert [(line.policy, line.method) for line in found] == [
         (policy, method)
         for policy in ("this log", "a fixed target", "log of pooled-bayes")
@@ -47,9 +46,3 @@ def test_a_summary_is_the_mean_over_repetitions() -> None:
     (line,) = summarise(findings)
     assert (line.bias, line.covered, line.width) == (3.0, 0.5, 5.5)
     assert line.bias_se == pytest.approx(1 / math.sqrt(2))
-
-
-@pytest.mark.parametrize(("repetitions", "jobs"), [(0, 1), (1, 0)])
-def test_nothing_to_repeat_is_refused(repetitions: int, jobs: int) -> None:
-    with pytest.raises(InputError, match="is 0, but must be 1 or above"):
-        list(repeat(repetitions, 100, jobs=jobs))

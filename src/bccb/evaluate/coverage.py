@@ -10,7 +10,7 @@ measured in each.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +18,6 @@ import numpy as np
 from bccb.data import simulate
 from bccb.data.simulator import Outcome, load_model, outcome_rates
 from bccb.data.world import simulate_world
-from bccb.errors import InputError, MissingExtraError
 from bccb.evaluate import outcome_model
 from bccb.evaluate.estimates import Estimate
 from bccb.evaluate.evaluation import evaluate_log, evaluate_proposals
@@ -55,35 +54,15 @@ class Coverage:
     width: float  # of the intervals, on average
 
 
-def coverage(
-    repetitions: int = 1_000, users: int = 10_000, seed: int = 0, jobs: int = 1
-) -> list[Coverage]:
-    """Bias and coverage of every method, for the policy of the log and for a target policy.
+def try_once(users: int, seed: int) -> list[Finding]:
+    """Make two logs of decisions, and estimate what they caused and what a target policy would.
 
-    >>> [f"{line.policy}: {line.method}" for line in coverage(2, users=1_000)]
+    >>> [f"{one.policy}: {one.estimate.method}" for one in try_once(1_000, seed=1)]
     ... # doctest: +NORMALIZE_WHITESPACE
     ['this log: IPW', 'this log: SNIPS', 'this log: DR',
      'a fixed target: IPW', 'a fixed target: SNIPS', 'a fixed target: DR',
      'log of pooled-bayes: IPW', 'log of pooled-bayes: SNIPS', 'log of pooled-bayes: DR']
     """
-    return summarise(one for found in repeat(repetitions, users, seed, jobs) for one in found)
-
-
-def repeat(repetitions: int, users: int, seed: int = 0, jobs: int = 1) -> Iterator[list[Finding]]:
-    """The findings of each repetition, as they are ready, in their order; ``jobs`` processes."""
-    for field, value in (("repetitions", repetitions), ("jobs", jobs)):
-        if value < 1:
-            raise InputError(field, value, "1 or above")
-    try:
-        from joblib import Parallel, delayed
-    except ImportError:
-        raise MissingExtraError("joblib", "lab") from None
-    pool = Parallel(n_jobs=jobs, return_as="generator")
-    yield from pool(delayed(try_once)(users, seed + number) for number in range(repetitions))
-
-
-def try_once(users: int, seed: int) -> list[Finding]:
-    """Make one log of decisions, and estimate what it caused and what a target policy would."""
     log = simulate_decisions(users, seed)
     own = decide_live(users, seed)
     assert log.effects is not None

@@ -11,78 +11,16 @@ since what a policy spends is at most B; the oracle stays below that bound by le
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
 from bccb.data.world import World
-from bccb.drivers import (
-    FEATURES,
-    REMAINING,
-    TREATMENTS,
-    Composition,
-    compose,
-    learn,
-    micros_of,
-    propose,
-    space_size,
-    trace_size,
-    view,
-    view_work,
-)
-from bccb.errors import InputError, StateError
-from bccb.kernels.borrow import borrow
-from bccb.kernels.jit import bind, jit
+from bccb.evaluate.proposals import drive
 from bccb.pacers.budget_forecast import exhausting_price
 from bccb.policies import make
 from bccb.policy import Policy
-from bccb.types import Floats, Ints
-
-
-class Tally(NamedTuple):
-    """What a live run counts."""
-
-    treated: int
-    conversions: float
-    value: float
-
-
-@jit
-def run(
-    counts: Ints,
-    memory: Floats,
-    features: Floats,
-    costs: Floats,
-    rates: Floats,
-    draws: Floats,
-    least: int,
-    trace: Floats,
-    space: Floats,
-) -> Tally:
-    """Decide on the users one after the other, until what is left is below ``least``."""
-    counts = borrow(counts)
-    parts, work = view(counts, memory), view_work(counts, trace, space)
-    d, K, n = counts[FEATURES], counts[TREATMENTS], draws.shape[0]
-    x, cost = work.x, np.empty(K)
-    t, treated, conversions, value = 0, 0, 0.0, 0.0
-    while t < n and counts[REMAINING] >= least:
-        for j in range(d):
-            x[j] = features[t, j]
-        for k in range(K):
-            cost[k] = costs[t, k]
-        action, _, _ = propose(counts, parts, x, cost, work)
-        y = 1.0 if draws[t] < rates[t, action] else 0.0
-        if action > 0:
-            counts[REMAINING] -= micros_of(cost[action - 1])
-            treated += 1
-            conversions += y
-            value += rates[t, action] - rates[t, 0]
-        learn(parts, work.z, action, y)
-        t += 1
-    return Tally(treated, conversions, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,23 +43,16 @@ def live(policy: Policy, world: World) -> Live:
     >>> found.spend <= 100, found.value > 0, found.treated > found.conversions
     (True, True, True)
     """
-    for what, got, want in (
-        ("features", world.features.shape[1], policy.features),
-        ("treatments", world.costs.shape[1], policy.treatments),
-    ):
-        if got != want:
-            raise InputError(f"the number of {what} in the world", got, f"{want}, as the policy")
-    if policy.needs_history:
-        raise StateError(f"{policy.name} has learned nothing: call learn(log) with history first")
-    before = policy.spent
-    tally = _compiled(policy.composition)(
-        *(policy.counts, policy.memory),
-        *(world.features, world.costs, world.rates, world.draws),
-        micros_of(float(world.costs.min())),
-        np.empty(trace_size(policy.counts)),
-        np.empty(space_size(policy.features, policy.treatments)),
-    )
-    return Live(float(tally.value), tally.conversions, policy.spent - before, tally.treated)
+    policy.check(world.features.shape[1], world.costs.shape[1], "the world")
+    outcomes = (world.draws[:, None] < world.rates).astype(np.float64)
+    found = drive(policy, world.features, world.costs, outcomes)
+    rows = np.flatnonzero(found.actions)
+    chosen = found.actions[rows]
+    caused = world.rates[rows, chosen] - world.rates[rows, 0]
+    # added up one after the other: to the last bit what a loop over the users finds
+    value = float(np.cumsum(caused)[-1]) if rows.size else 0.0
+    conversions = float(outcomes[rows, chosen].sum())
+    return Live(value, conversions, found.spend, len(rows))
 
 
 class Best(NamedTuple):
@@ -148,8 +79,3 @@ def best(world: World, budget: float) -> Best:
     found = live(policy, replace(world, features=effects))
     gains = np.maximum((effects - price * world.costs).max(axis=1), 0.0)
     return Best(found, float(gains.sum() + price * budget))
-
-
-@cache
-def _compiled(composition: Composition) -> Callable[..., Tally]:
-    return bind(run, composition.name, compose(composition))

@@ -1,11 +1,12 @@
-"""Proposals: what a policy would have done for each user of a log, in the order of the log.
+"""Proposals: what a policy does for each user of a log or of a world, in their order.
 
-The policy runs as it would live: it pays for every proposal from its budget. It learns only where
-the log took the action that it proposes, because only there the outcome is that of its action.
+It pays for every proposal from its budget, and learns where the outcome of its action is known: of
+a log where the log took that action, of a world always.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -26,7 +27,6 @@ from bccb.drivers import (
     view,
     view_work,
 )
-from bccb.errors import StateError
 from bccb.kernels.borrow import borrow
 from bccb.kernels.jit import bind, jit
 from bccb.policy import Policy
@@ -38,9 +38,8 @@ def run(
     counts: Ints,
     memory: Floats,
     features: Floats,
-    logged: Ints,
-    outcomes: Floats,
     costs: Floats,
+    outcomes: Floats,
     least: int,
     proposals: Ints,
     trace: Floats,
@@ -49,7 +48,7 @@ def run(
     """Write the proposals, until what is left is below ``least``; how many were learned from."""
     counts = borrow(counts)
     parts, work = view(counts, memory), view_work(counts, trace, space)
-    d, K, n = counts[FEATURES], counts[TREATMENTS], logged.shape[0]
+    d, K, n = counts[FEATURES], counts[TREATMENTS], proposals.shape[0]
     x, cost = work.x, np.empty(K)
     t, learned = 0, 0
     while t < n and counts[REMAINING] >= least:
@@ -61,9 +60,9 @@ def run(
         proposals[t] = action
         if action > 0:
             counts[REMAINING] -= micros_of(cost[action - 1])
-        if action == logged[t]:
+        if not math.isnan(outcomes[t, action]):
             learned += 1
-            learn(parts, work.z, action, outcomes[t])
+            learn(parts, work.z, action, outcomes[t, action])
         t += 1
     return learned
 
@@ -90,13 +89,19 @@ def propose_on(policy: Policy, log: Log) -> Proposals:
     >>> found.spend <= 100, found.learned <= 5_000
     (True, True)
     """
-    policy.check(log)
-    if policy.needs_history:
-        raise StateError(f"{policy.name} has learned nothing: call learn(log) with history first")
-    before, actions = policy.spent, np.zeros(log.users, np.int64)
+    policy.check(log.features.shape[1], log.treatments)
+    outcomes = np.full((log.users, log.treatments + 1), np.nan)
+    outcomes[np.arange(log.users), log.actions] = log.outcomes
+    return drive(policy, log.features, log.costs, outcomes)
+
+
+def drive(policy: Policy, features: Floats, costs: Floats, outcomes: Floats) -> Proposals:
+    """Drive ``policy`` over users whose ``outcomes`` under each action are known, or NaN."""
+    policy.check_history()
+    before, actions = policy.spent, np.zeros(len(features), np.int64)
     learned = _compiled(policy.composition)(
-        *(policy.counts, policy.memory, log.features, log.actions, log.outcomes, log.costs),
-        micros_of(float(log.costs.min())),
+        *(policy.counts, policy.memory, features, costs, outcomes),
+        micros_of(float(costs.min())),
         actions,
         np.empty(trace_size(policy.counts)),
         np.empty(space_size(policy.features, policy.treatments)),

@@ -42,7 +42,7 @@ from bccb.drivers import (
     view,
     view_work,
 )
-from bccb.errors import InputError, StateError
+from bccb.errors import InputError
 from bccb.evaluate.overlap import chance_of
 from bccb.kernels.borrow import borrow
 from bccb.kernels.jit import bind, jit
@@ -207,9 +207,8 @@ def replay(policy: Policy, log: Log, order: Ints | None = None) -> Replay:
     (True, True)
     """
     d, K = policy.features, policy.treatments
-    policy.check(log)
-    if policy.needs_history:
-        raise StateError(f"{policy.name} has learned nothing: call learn(log) with history first")
+    policy.check(log.features.shape[1], log.treatments)
+    policy.check_history()
     odds = _odds(log)
     rows = np.arange(log.users) if order is None else np.ascontiguousarray(order)
     if rows.dtype != np.int64 or rows.ndim != 1 or not rows.size:
