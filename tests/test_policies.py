@@ -244,7 +244,7 @@ def test_an_outcome_counts_once(name: str) -> None:
     decision = policy.decide(np.zeros(D), 0.5)
     policy.observe(decision, 1.0)
     before = policy.memory.tobytes()
-    with pytest.raises(StateError, match="decision 1 was observed already"):
+    with pytest.raises(StateError, match="decision 1 was observed or cancelled already"):
         policy.observe(decision, 1.0)
     assert policy.memory.tobytes() == before
 

@@ -311,3 +311,72 @@ def test_parameters_out_of_range_are_refused(
 ) -> None:
     with pytest.raises(InputError, match=f"{parameter} is {value}, but must be {allowed}"):
         policy_of(name, **{parameter: value})
+
+
+def test_a_cancelled_decision_returns_its_money_and_teaches_nothing() -> None:
+    policy = bccb.make("treat-all", budget=1.0, horizon=10, features=1)
+    first = policy.decide([0.0], cost=0.7)
+    memory = policy.memory.copy()
+    policy.cancel(first)
+    assert policy.remaining == 1.0
+    assert policy.waiting == 0
+    assert policy.memory.tobytes() == memory.tobytes()
+    with pytest.raises(StateError, match="decision 1 was observed or cancelled already"):
+        policy.cancel(first)
+    assert policy.decide([0.0], cost=1.0).action == 1
+
+
+def test_added_money_is_planned_over_the_users_to_come() -> None:
+    shares = []
+    for top_up in (0.0, 100.0):
+        policy = bccb.make("bccb", budget=100, horizon=20_000, features=1, seed=3)
+        rng = np.random.default_rng(1)
+        for i in range(20_000):
+            if i == 10_000:
+                before = policy.remaining
+                if top_up:
+                    policy.add_budget(top_up)
+            if i == 11_000:
+                shares.append((before + top_up - policy.remaining) / (before + top_up))
+            policy.observe(policy.decide(rng.normal(size=1), 0.05), float(rng.random() < 0.1))
+        assert policy.spent <= policy.budget == 100 + top_up
+    assert shares[1] <= 1.5 * shares[0]  # the share of what was left that the next tenth spends
+
+
+@pytest.mark.parametrize("money", [0, -1, 9e9, math.nan, "5"])
+def test_money_that_cannot_be_added_is_refused_and_changes_nothing(money: Any) -> None:
+    policy = bccb.make("bccb", budget=100, horizon=10, features=1)
+    counts = policy.counts.copy()
+    with pytest.raises(InputError, match="money|added to the budget"):
+        policy.add_budget(money)
+    assert (policy.counts == counts).all()
+
+
+def test_a_refund_cannot_exceed_what_was_spent() -> None:
+    policy = bccb.make("treat-all", budget=1.0, horizon=10, features=1)
+    policy.decide([0.0], cost=0.5)
+    for micros in (-1, 500_001):
+        with pytest.raises(InputError, match="refund"):
+            policy.refund(micros)
+    policy.refund(500_000)
+    assert policy.remaining == 1.0
+
+
+def test_money_is_paced_over_the_users_that_are_expected_now() -> None:
+    left = []
+    for users in (1_000, 10_000):
+        policy = bccb.make("cheapest-first", budget=100, horizon=500, features=1, seed=3)
+        rng = np.random.default_rng(1)
+        for i in range(1_000):
+            policy.expect(users - i)
+            policy.decide(rng.normal(size=1), rng.uniform(0.5, 1.5))
+        left.append(policy.remaining)
+    assert left[0] < 10
+    assert 75 < left[1] < 95  # a tenth of the users came
+
+
+def test_users_that_cannot_be_expected_are_refused() -> None:
+    policy = bccb.make("bccb", budget=100, horizon=10, features=1)
+    for users in (-1, math.nan, math.inf):
+        with pytest.raises(InputError, match="users"):
+            policy.expect(users)

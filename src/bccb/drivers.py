@@ -46,8 +46,9 @@ from bccb.pacers import PACERS
 from bccb.types import LEAST_COST, MOST_COST, MOST_FEATURE, Floats, Ints
 
 FEATURES, TREATMENTS, SEED, NUMBER, HORIZON, BUDGET, REMAINING = range(7)
-PROPOSED, EXPLORED, HISTORY, AT_ESTIMATOR, AT_EXPLORER, AT_PACER, END = range(7, 14)
-COUNTS = 14
+PROPOSED, EXPLORED, HISTORY, PLANNED, SINCE = range(7, 12)
+AT_ESTIMATOR, AT_EXPLORER, AT_PACER, END = range(12, 16)
+COUNTS = 16
 
 MICROS = 1_000_000
 ROUNDING = 1e-15  # what a float of currency units may be off, in parts
@@ -167,13 +168,15 @@ def propose(
 ) -> tuple[int, float, float]:
     """See one more user: the action that is best, the price and the score. Spends nothing.
 
-    The price is known before the user's own draws are, so that their probability is, too.
+    The price is known before the user's own draws are, so that their probability is, too. Shares of
+    money and time are those of the plan, which begins anew when money is added.
     """
     counts[NUMBER] += 1
     t, T, seed, remaining = counts[NUMBER], counts[HORIZON], counts[SEED], counts[REMAINING]
     to_come = remaining / MICROS / max(T - t + 1, 1) / delivery(counts)
     forecast(parts.pacer, to_come, t == 1)
-    lam = price(parts.pacer, remaining / counts[BUDGET], (T - t) / T)
+    time = max(T - counts[SINCE], 1)
+    lam = price(parts.pacer, remaining / counts[PLANNED], (T - t) / time)
     see(parts.scaler, x)
     prepare(parts.scaler, x, work.z)
     ready = predict(parts.estimator, work.z, work.effect, work.spread)
@@ -238,21 +241,21 @@ def learn(parts: Parts, z: Floats, action: int, outcome: float) -> None:
 @jit
 def decide(
     counts: Ints, memory: Floats, x: Floats, costs: Floats, trace: Floats, space: Floats
-) -> tuple[int, int, float, float, float]:
-    """Propose an action and pay for it: number, action, what was paid, price, score.
+) -> tuple[int, int, int, float, float]:
+    """Propose an action and pay for it: number, action, the micros paid, price, score.
 
     A negative action says why nothing was done.
     """
     reason = refuse(x, costs)
     if reason != 0:
-        return 0, reason, 0.0, 0.0, 0.0
+        return 0, reason, 0, 0.0, 0.0
     parts, work = view(counts, memory), view_work(counts, trace, space)
     copy(work.x, x)
     copy(work.explorer, parts.explorer_memory)
     action, lam, score = propose(counts, parts, x, costs, work)
     paid = micros_of(costs[action - 1]) if action > 0 else 0
     counts[REMAINING] -= paid
-    return int(counts[NUMBER]), action, paid / MICROS, lam, score
+    return int(counts[NUMBER]), action, paid, lam, score
 
 
 @jit
@@ -264,7 +267,7 @@ def decide_many(
     traces: Floats,
     space: Floats,
     actions: Ints,
-    paid: Floats,
+    paid: Ints,
     prices: Floats,
     scores: Floats,
 ) -> None:
@@ -344,6 +347,16 @@ def probability(d: int, K: int, trace: Floats, action: int) -> float:
     return (1.0 - share) * best + share * even
 
 
+@jit
+def probabilities(
+    d: int, K: int, traces: Floats, actions: Ints, taken: Floats, alone: Floats
+) -> None:
+    """The probabilities of each action taken, and of leaving that user alone."""
+    for i in range(traces.shape[0]):
+        taken[i] = probability(d, K, traces[i], actions[i])
+        alone[i] = taken[i] if actions[i] == 0 else probability(d, K, traces[i], 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Composition:
     """Estimator x explorer x pacer, by name, and whether the rule looks at the cost."""
@@ -392,7 +405,7 @@ def compose(composition: Composition) -> dict[str, Callable[..., Any]]:
     }
     templates: tuple[Callable[..., Any], ...] = (
         *(view, propose, learn, decide, decide_many),
-        *(observe, observe_many, absorb, probability),
+        *(observe, observe_many, absorb, probability, probabilities),
     )
     for template in templates:
         kernels[template.__name__] = bind(template, composition.name, kernels)

@@ -14,27 +14,17 @@ import numpy.typing as npt
 
 from bccb import checks, drivers
 from bccb.decision import Decision, Origin
-from bccb.drivers import MICROS, Composition, compose
+from bccb.drivers import MICROS, Composition
 from bccb.errors import InputError, StateError
 from bccb.files import written_whole
-from bccb.types import (
-    COST_RANGE,
-    FEATURE_RANGE,
-    LEAST_COST,
-    MOST_COST,
-    MOST_FEATURE,
-    OUTCOME_RANGE,
-    Floats,
-    Ints,
-    Log,
-)
+from bccb.machine import MOST_MONEY, MOST_USERS, Machine, refusal
+from bccb.types import OUTCOME_RANGE, Floats, Ints
 
-FORMAT = 2  # of saved policies
+FORMAT = 3  # of saved policies
 MOST_MEMORY = 100_000_000  # float64 numbers, 800 MB
-MOST_MONEY = 9e9  # up to here a float tells every micro apart
 
 
-class Policy:
+class Policy(Machine):
     """Decides on one user at a time under a hard budget, and learns from each outcome.
 
     Made by :func:`make` or :func:`load`. Not safe for use from several threads at once.
@@ -50,72 +40,27 @@ class Policy:
     def __init__(
         self, name: str, composition: Composition, counts: Ints, memory: Floats, waiting: set[int]
     ) -> None:
-        self.name = name
-        self.composition = composition
-        self.counts = counts
-        self.memory = memory
+        super().__init__(name, composition, counts, memory)
         self._waiting = waiting
-        self.features = int(counts[drivers.FEATURES])
-        self.treatments = int(counts[drivers.TREATMENTS])
-        self.kernels = compose(composition)
-        self._decide = self.kernels["decide"]
-        self._observe = self.kernels["observe"]
-        self._trace_size = int(drivers.trace_size(counts))
         self._x = np.empty(self.features)
         self._costs = np.empty(self.treatments)
-        self._space = np.empty(drivers.space_size(self.features, self.treatments))
         self._origin = Origin(
             name, composition, self.features, self.treatments, int(counts[drivers.SEED])
         )
         self._shape = (self.features,)
-        self.needs_history = bool(counts[drivers.HISTORY] == drivers.NOT_LEARNED)
 
     def __repr__(self) -> str:
         money = f"spent {self.spent:g} of {self.budget:g}"
         return f"<{self.name}: {money}, {self.decisions} decisions, {self.waiting} waiting>"
-
-    # Money and clock
-
-    @property
-    def budget(self) -> float:
-        """The whole budget."""
-        return float(self.counts[drivers.BUDGET]) / MICROS
-
-    @property
-    def remaining(self) -> float:
-        """What is left of it."""
-        return float(self.counts[drivers.REMAINING]) / MICROS
-
-    @property
-    def spent(self) -> float:
-        """What is not left of it."""
-        return float(self.counts[drivers.BUDGET] - self.counts[drivers.REMAINING]) / MICROS
-
-    @property
-    def explored(self) -> float:
-        """The money for treatments proposed at random, so that the log keeps overlap."""
-        return float(self.counts[drivers.EXPLORED]) / MICROS
-
-    @property
-    def decisions(self) -> int:
-        """How many users were decided on."""
-        return int(self.counts[drivers.NUMBER])
 
     @property
     def waiting(self) -> int:
         """How many decisions have no outcome yet."""
         return len(self._waiting)
 
-    @property
-    def parameters(self) -> dict[str, float]:
-        """The parameters of all components."""
-        found: dict[str, float] = {}
-        for part, at in zip(
-            self.composition.components, self.counts[drivers.AT_ESTIMATOR :], strict=False
-        ):
-            values = self.memory[at : at + len(part.parameters)].tolist()
-            found.update(zip(part.parameters, values, strict=True))
-        return found
+    def add_budget(self, money: float) -> None:
+        """Add to the budget, for the users to come; rounded down to whole micros."""
+        self.add_micros(budget_micros(checks.number("money", money)))
 
     # Deciding and learning
 
@@ -132,14 +77,9 @@ class Policy:
         else:
             self._take_costs(cost)
         self.check_history()
-        trace = np.empty(self._trace_size)
-        number, action, paid, price, score = self._decide(
-            self.counts, self.memory, self._x, self._costs, trace, self._space
-        )
-        if action < 0:
-            raise _refusal(self._x, self._costs)
+        number, action, paid, price, score, trace = self.step(self._x, self._costs)
         self._waiting.add(number)
-        return Decision(number, action, paid, price, score, trace, self._origin)
+        return Decision(number, action, paid / MICROS, price, score, trace, self._origin)
 
     def decide_many(self, x: npt.ArrayLike, costs: npt.ArrayLike) -> list[Decision]:
         """Decide on one user a row, as :meth:`decide` would one after the other; all or none."""
@@ -153,17 +93,18 @@ class Policy:
             raise InputError("the number of costs", len(cost_rows), f"{n}, one row for each user")
         for i in range(n):
             if drivers.refuse(xs[i], cost_rows[i]):
-                raise _refusal(xs[i], cost_rows[i], f" of row {i}")
+                raise refusal(xs[i], cost_rows[i], f" of row {i}")
         self.check_history()
         first = self.decisions + 1
-        traces = np.empty((n, self._trace_size))
-        actions, (paid, lam, scores) = np.empty(n, np.int64), np.empty((3, n))
+        traces = np.empty((n, self.trace_size))
+        (actions, paid), (lam, scores) = np.empty((2, n), np.int64), np.empty((2, n))
         self.kernels["decide_many"](
             *(self.counts, self.memory, xs, cost_rows, traces, self._space),
             *(actions, paid, lam, scores),
         )
         self._waiting.update(range(first, first + n))
-        rows = zip(actions.tolist(), paid.tolist(), lam.tolist(), scores.tolist(), strict=True)
+        costs_paid = (paid / MICROS).tolist()
+        rows = zip(actions.tolist(), costs_paid, lam.tolist(), scores.tolist(), strict=True)
         return [Decision(first + i, *row, traces[i], self._origin) for i, row in enumerate(rows)]
 
     def observe(self, decision: Decision, outcome: float) -> None:
@@ -173,7 +114,13 @@ class Policy:
             raise InputError("outcome", outcome, OUTCOME_RANGE)
         self._check_decision(decision)
         self._waiting.remove(decision.number)
-        self._observe(self.counts, self.memory, decision._trace, decision.action, y, self._space)
+        self.take(decision._trace, decision.action, y)
+
+    def cancel(self, decision: Decision) -> None:
+        """Undo a decision that was not carried out: its money returns and nothing is learned."""
+        self._check_decision(decision)
+        self._waiting.remove(decision.number)
+        self.refund(round(decision.cost * MICROS))
 
     def observe_many(self, decisions: Sequence[Decision], outcomes: npt.ArrayLike) -> None:
         """Learn the outcomes of several decisions, in their order; all or none."""
@@ -193,50 +140,6 @@ class Policy:
         traces = np.array([decision._trace for decision in decisions])
         actions = np.array([decision.action for decision in decisions], np.int64)
         self.kernels["observe_many"](self.counts, self.memory, traces, actions, ys, self._space)
-
-    def learn(self, log: Log) -> None:
-        """Learn from history, before the first user. If that fails, nothing was learned.
-
-        Further history adds to what was learned, but for models that are fitted at once.
-        """
-        if self.decisions:
-            raise StateError(f"{self.decisions} users were decided on: history comes before them")
-        if self.composition.fitted and not self.needs_history:
-            rows = self.counts[drivers.HISTORY]
-            raise StateError(f"{self.name} was fitted on {rows} rows: it takes history once")
-        self.check(log.features.shape[1], log.treatments)
-        estimator = self.composition.components[0]
-        if estimator.fit is not None:
-            at, end = self.counts[drivers.AT_ESTIMATOR], self.counts[drivers.AT_EXPLORER]
-            estimator.fit(self.memory[at:end], log)
-        self.kernels["absorb"](
-            *(self.counts, self.memory, log.features, log.actions, log.outcomes, log.costs),
-            self._space,
-        )
-        self.needs_history = False
-
-    def adopt(self, other: Policy) -> None:
-        """Take over what a policy of the same make, but perhaps another budget, has learned."""
-        same = self.composition == other.composition and self.parameters == other.parameters
-        if not same or self.memory.shape != other.memory.shape or self.decisions or other.decisions:
-            raise StateError(f"{self.name} cannot adopt what {other.name} has learned")
-        self.memory[:] = other.memory
-        self.counts[drivers.HISTORY] = other.counts[drivers.HISTORY]
-        self.needs_history = other.needs_history
-
-    def check(self, features: int, treatments: int, where: str = "the log") -> None:
-        """Refuse users with other dimensions than this policy's."""
-        for what, got, want in (
-            ("features", features, self.features),
-            ("treatments", treatments, self.treatments),
-        ):
-            if got != want:
-                raise InputError(f"the number of {what} in {where}", got, f"{want}, as the policy")
-
-    def check_history(self) -> None:
-        """Refuse to begin where history must be learned first."""
-        if self.needs_history:
-            raise StateError(f"{self.name} has learned nothing: call learn(log) with history first")
 
     # Keeping
 
@@ -275,11 +178,11 @@ class Policy:
 
     def _check_decision(self, decision: Decision) -> None:
         ours = decision._origin is self._origin or decision._origin == self._origin
-        whole = len(decision._trace) == self._trace_size and 0 <= decision.action <= self.treatments
+        whole = len(decision._trace) == self.trace_size and 0 <= decision.action <= self.treatments
         if not ours or not whole or not 0 < decision.number <= self.decisions:
             raise StateError(f"decision {decision.number} was not made by this policy")
         if decision.number not in self._waiting:
-            raise StateError(f"decision {decision.number} was observed already")
+            raise StateError(f"decision {decision.number} was observed or cancelled already")
 
 
 def assemble(
@@ -303,11 +206,12 @@ def assemble(
     counts = np.zeros(drivers.COUNTS, np.int64)
     counts[drivers.FEATURES], counts[drivers.TREATMENTS] = d, K
     counts[drivers.SEED] = checks.whole("seed", seed, 0, 2**63 - 1)
-    counts[drivers.HORIZON] = checks.whole("horizon", horizon, 1, 2**53)
+    counts[drivers.HORIZON] = checks.whole("horizon", horizon, 1, MOST_USERS)
     money = checks.number("budget", budget)
     if not 1 / MICROS <= money <= MOST_MONEY:
         raise InputError("budget", budget, f"from 0.000001 to {MOST_MONEY:,.0f}")
-    counts[drivers.BUDGET] = counts[drivers.REMAINING] = budget_micros(money)
+    counts[drivers.BUDGET] = budget_micros(money)
+    counts[drivers.REMAINING] = counts[drivers.PLANNED] = counts[drivers.BUDGET]
     if after_history or composition.fitted:
         counts[drivers.HISTORY] = drivers.NOT_LEARNED
     counts[drivers.AT_ESTIMATOR :] = offsets = composition.offsets(d, K)
@@ -374,11 +278,3 @@ def from_bytes(kept: bytes) -> Policy:
     if not 0 <= money <= counts[drivers.BUDGET] or not np.isfinite(memory).all():
         raise InputError("a saved policy", name, "with finite numbers, within its budget")
     return Policy(name, composition, counts, memory, set(waiting.tolist()))
-
-
-def _refusal(x: Floats, costs: Floats, where: str = "") -> InputError:
-    for j, value in enumerate(x.tolist()):
-        if not abs(value) <= MOST_FEATURE:
-            return InputError(f"feature {j}{where}", value, FEATURE_RANGE)
-    bad = next(c for c in costs.tolist() if not LEAST_COST <= c <= MOST_COST)
-    return InputError(f"cost{where}", bad, COST_RANGE)

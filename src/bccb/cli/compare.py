@@ -26,8 +26,8 @@ from bccb.evaluate.compare import (
 )
 from bccb.evaluate.trials import LoggedTrials, SimulatedTrials, Trial
 from bccb.files import written_whole
+from bccb.machine import MOST_MONEY
 from bccb.policies import POLICIES, spec_of
-from bccb.policy import MOST_MONEY
 
 USERS = 100_000
 HISTORY = 50_000

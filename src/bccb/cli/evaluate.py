@@ -19,8 +19,8 @@ from bccb.evaluate.estimates import Estimate
 from bccb.evaluate.evaluation import Evaluation, evaluate_log, evaluate_policies, unsuitable
 from bccb.evaluate.outcome_model import outcome_rates
 from bccb.files import written_whole
+from bccb.machine import MOST_MONEY
 from bccb.policies import POLICIES, spec_of
-from bccb.policy import MOST_MONEY
 from bccb.types import Log
 
 MOST_SEED = 2**32 - 1

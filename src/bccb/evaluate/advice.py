@@ -18,7 +18,7 @@ from bccb.evaluate.choice import Choice, Evidence, choose
 from bccb.evaluate.rivals import Gains, Run, measure, rivals_of
 from bccb.evaluate.statistics import Interval
 from bccb.evaluate.trials import LoggedTrials, SimulatedTrials, Trial
-from bccb.policy import MOST_MONEY
+from bccb.machine import MOST_MONEY
 from bccb.types import Floats, Log
 
 SEEDS = tuple(range(42, 62))

@@ -1,0 +1,1 @@
+"""The ledger: money and journal, durable and append-only."""

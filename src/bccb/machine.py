@@ -1,0 +1,191 @@
+"""The state machine of a policy: its state, its money and its clock, and the kernels on them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bccb import drivers
+from bccb.drivers import MICROS, Composition, compose
+from bccb.errors import InputError, StateError
+from bccb.types import (
+    COST_RANGE,
+    FEATURE_RANGE,
+    LEAST_COST,
+    MOST_COST,
+    MOST_FEATURE,
+    Floats,
+    Ints,
+    Log,
+)
+
+MOST_MONEY = 9e9  # up to here a float tells every micro apart
+MOST_USERS = 2**53
+
+
+class Machine:
+    """Decides and learns, and leaves it to its driver to know which decisions wait for outcomes.
+
+    What it does is a function of its state and the calls alone: the same calls give the same state
+    to the bit. Money is integer micros. Not safe for use from several threads at once.
+    """
+
+    def __init__(self, name: str, composition: Composition, counts: Ints, memory: Floats) -> None:
+        self.name = name
+        self.composition = composition
+        self.counts = counts
+        self.memory = memory
+        self.features = int(counts[drivers.FEATURES])
+        self.treatments = int(counts[drivers.TREATMENTS])
+        self.kernels = compose(composition)
+        self.trace_size = int(drivers.trace_size(counts))
+        self.needs_history = bool(counts[drivers.HISTORY] == drivers.NOT_LEARNED)
+        self._decide = self.kernels["decide"]
+        self._observe = self.kernels["observe"]
+        self._probability = self.kernels["probability"]
+        self._space = np.empty(drivers.space_size(self.features, self.treatments))
+
+    # Money and clock
+
+    @property
+    def budget(self) -> float:
+        """The whole budget."""
+        return float(self.counts[drivers.BUDGET]) / MICROS
+
+    @property
+    def remaining(self) -> float:
+        """What is left of it."""
+        return float(self.counts[drivers.REMAINING]) / MICROS
+
+    @property
+    def remaining_micros(self) -> int:
+        """What is left of it, in micros."""
+        return int(self.counts[drivers.REMAINING])
+
+    @property
+    def spent(self) -> float:
+        """What is not left of it."""
+        return float(self.counts[drivers.BUDGET] - self.counts[drivers.REMAINING]) / MICROS
+
+    @property
+    def explored(self) -> float:
+        """The money for treatments proposed at random, so that the log keeps overlap."""
+        return float(self.counts[drivers.EXPLORED]) / MICROS
+
+    @property
+    def decisions(self) -> int:
+        """How many users were decided on."""
+        return int(self.counts[drivers.NUMBER])
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The parameters of all components."""
+        found: dict[str, float] = {}
+        for part, at in zip(
+            self.composition.components, self.counts[drivers.AT_ESTIMATOR :], strict=False
+        ):
+            values = self.memory[at : at + len(part.parameters)].tolist()
+            found.update(zip(part.parameters, values, strict=True))
+        return found
+
+    def expect(self, users: float) -> None:
+        """Expect this many more users from now on, instead of what was expected so far.
+
+        The money that is left is paced over them. For campaigns that end at a time, or whose
+        traffic turns out to be other than it was thought.
+        """
+        if not 0 <= users <= MOST_USERS:
+            raise InputError("users", users, f"from 0 to {MOST_USERS}")
+        self.counts[drivers.HORIZON] = self.counts[drivers.NUMBER] + max(round(users), 1)
+
+    def add_micros(self, micros: int) -> None:
+        """Add to the budget, and plan anew from here: what is left is for the users to come."""
+        whole = int(self.counts[drivers.BUDGET]) + micros
+        if micros < 1 or whole > MOST_MONEY * MICROS:
+            told = f"above 0, with the budget at most {MOST_MONEY:,.0f}"
+            raise InputError("what is added to the budget", micros / MICROS, told)
+        self.counts[drivers.BUDGET] = whole
+        self.counts[drivers.REMAINING] += micros
+        self.counts[drivers.PLANNED] = self.counts[drivers.REMAINING]
+        self.counts[drivers.SINCE] = self.counts[drivers.NUMBER]
+
+    def refund(self, micros: int) -> None:
+        """Take back what a decision paid, or a part of it: its treatment was not delivered."""
+        if not 0 <= micros <= self.counts[drivers.BUDGET] - self.counts[drivers.REMAINING]:
+            raise InputError("a refund", micros / MICROS, f"from 0 to the {self.spent} spent")
+        self.counts[drivers.REMAINING] += micros
+
+    # Deciding and learning
+
+    def step(self, x: Floats, costs: Floats) -> tuple[int, int, int, float, float, Floats]:
+        """Decide on one user: number, action, micros paid, price, score, and the trace to learn by.
+
+        ``x`` and ``costs`` are contiguous, of the right lengths.
+        """
+        trace = np.empty(self.trace_size)
+        number, action, paid, price, score = self._decide(
+            self.counts, self.memory, x, costs, trace, self._space
+        )
+        if action < 0:
+            raise refusal(x, costs)
+        return number, action, paid, price, score, trace
+
+    def take(self, trace: Floats, action: int, outcome: float) -> None:
+        """Learn the outcome, from 0 to 1, of an action on the user of a trace."""
+        self._observe(self.counts, self.memory, trace, action, outcome, self._space)
+
+    def probability(self, trace: Floats, action: int) -> float:
+        """The probability of ``action`` in the decision that left this trace."""
+        return float(self._probability(self.features, self.treatments, trace, action))
+
+    def learn(self, log: Log) -> None:
+        """Learn from history, before the first user. If that fails, nothing was learned.
+
+        Further history adds to what was learned, but for models that are fitted at once.
+        """
+        if self.decisions:
+            raise StateError(f"{self.decisions} users were decided on: history comes before them")
+        if self.composition.fitted and not self.needs_history:
+            rows = self.counts[drivers.HISTORY]
+            raise StateError(f"{self.name} was fitted on {rows} rows: it takes history once")
+        self.check(log.features.shape[1], log.treatments)
+        estimator = self.composition.components[0]
+        if estimator.fit is not None:
+            at, end = self.counts[drivers.AT_ESTIMATOR], self.counts[drivers.AT_EXPLORER]
+            estimator.fit(self.memory[at:end], log)
+        self.kernels["absorb"](
+            *(self.counts, self.memory, log.features, log.actions, log.outcomes, log.costs),
+            self._space,
+        )
+        self.needs_history = False
+
+    def adopt(self, other: Machine) -> None:
+        """Take over what a policy of the same make, but perhaps another budget, has learned."""
+        same = self.composition == other.composition and self.parameters == other.parameters
+        if not same or self.memory.shape != other.memory.shape or self.decisions:
+            raise StateError(f"{self.name} cannot adopt what {other.name} has learned")
+        self.memory[:] = other.memory
+        self.counts[drivers.HISTORY] = other.counts[drivers.HISTORY] + other.decisions
+        self.needs_history = other.needs_history
+
+    def check(self, features: int, treatments: int, where: str = "the log") -> None:
+        """Refuse users with other dimensions than this policy's."""
+        for what, got, want in (
+            ("features", features, self.features),
+            ("treatments", treatments, self.treatments),
+        ):
+            if got != want:
+                raise InputError(f"the number of {what} in {where}", got, f"{want}, as the policy")
+
+    def check_history(self) -> None:
+        """Refuse to begin where history must be learned first."""
+        if self.needs_history:
+            raise StateError(f"{self.name} has learned nothing: call learn(log) with history first")
+
+
+def refusal(x: Floats, costs: Floats, where: str = "") -> InputError:
+    """Why the kernels would not decide on this user."""
+    for j, value in enumerate(x.tolist()):
+        if not abs(value) <= MOST_FEATURE:
+            return InputError(f"feature {j}{where}", value, FEATURE_RANGE)
+    bad = next(c for c in costs.tolist() if not LEAST_COST <= c <= MOST_COST)
+    return InputError(f"cost{where}", bad, COST_RANGE)

@@ -1,0 +1,1 @@
+"""The service: decisions over HTTP, from a ledger that cannot overspend."""
