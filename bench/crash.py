@@ -1,0 +1,208 @@
+"""Kill the service again and again under load, and check that nothing acknowledged was lost.
+
+Sixteen clients decide, report, cancel, settle and add money; at random moments the server gets
+SIGKILL and is started again on the same ledger. What was acknowledged must come back to the byte,
+what was not is sent again, and no campaign may ever have spent more than its budget. The last line
+is the verdict; the exit status is 1 unless all its counts but the kills are 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import shlex
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress
+
+from bench.service import books as ledger_file
+from bench.service import checks
+from bench.service.clients import Client
+from bench.service.memory import Book, Decision, Faults
+from bench.service.process import PROGRAM, Server, ServerError, verify
+
+EXAMPLES = """\
+examples:
+  python -m bench.crash                       100 kills
+  python -m bench.crash --kills 10 --seed 7   a short one, with other moments and other users
+  python -m bench.crash --program 'python faulty.py'   another server: can the harness fail?
+"""
+EVERYTHING = 10  # every so many kills, all that was acknowledged is checked instead of a sample
+SAMPLE = 100  # older decisions of a campaign, besides all those touched since the last check
+EARLY, HASTY = 0.12, 0.13  # shares of kills: before the server is ready, and just after
+LONGEST = 0.9  # seconds of load before a kill
+
+
+def campaign_requests() -> list[dict[str, Any]]:
+    """Campaigns that differ in what may go wrong: windows, treatments, clocks, too little money."""
+    ends_at = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    base = {
+        "horizon": {"users": 100_000},
+        "features": ["age", "visits", "basket"],
+        "treatments": ["email"],
+        "outcome_window_seconds": 86_400,
+        "seed": 7,
+    }
+    return [
+        {**base, "name": "windows that pass", "budget": "1000", "outcome_window_seconds": 1},
+        {**base, "name": "two treatments", "budget": "1000", "treatments": ["email", "call"]},
+        {**base, "name": "an end", "budget": "1000", "horizon": {"ends_at": ends_at}},
+        {**base, "name": "no money", "budget": "2.0000009", "policy": {"name": "thompson"}},
+    ]
+
+
+class Harness:
+    """One ledger, its clients, and the servers that are killed over it."""
+
+    def __init__(self, folder: Path, seed: int, clients: int, program: Sequence[str]) -> None:
+        self.ledger = folder / "crash.sqlite"
+        self.program = program
+        self.draws = random.Random(seed)
+        self.faults = Faults()
+        self.books: list[Book] = []
+        self.clients = [Client(number, self.books, self.faults, seed) for number in range(clients)]
+        self.kills = 0
+        self.start_up = 1.0  # seconds, as it was last
+
+    async def kill_once(self) -> None:
+        """Start, check, load, kill, and look into the file that was left."""
+        kind, everything = self.draws.random(), (self.kills + 1) % EVERYTHING == 0
+        server = Server(self.ledger, self.program)
+        try:
+            if kind < EARLY and self.books and not everything:
+                await asyncio.sleep(self.draws.uniform(0.0, 1.1 * self.start_up))
+            else:
+                await self.until_ready(server)
+                hasty = kind < EARLY + HASTY and not everything
+                if not hasty:
+                    await self.check(server, everything)
+                await self.load(server, self.draws.uniform(0.0, 0.05 if hasty else LONGEST))
+        finally:
+            server.kill()
+        self.kills += 1
+        ledger_file.check(self.ledger, self.wanted(everything), self.books, self.faults)
+        if everything:
+            self.check_fold()
+
+    async def until_ready(self, server: Server) -> None:
+        """Wait for the server, and make the campaigns if there are none."""
+        self.start_up = await asyncio.to_thread(server.wait)
+        if not self.books:
+            for request in campaign_requests():
+                self.books.append(Book(server.create(request), request))
+
+    async def load(self, server: Server, seconds: float) -> None:
+        """Let the clients send, and kill the server under them."""
+        assert server.port is not None
+        living = [asyncio.create_task(client.live(server.port)) for client in self.clients]
+        await asyncio.sleep(seconds)
+        server.kill()
+        await asyncio.gather(*living)
+
+    async def check(self, server: Server, everything: bool) -> None:
+        """Send again what was not answered; then all there is must be as it was acknowledged."""
+        assert server.port is not None
+        await asyncio.gather(*(client.catch_up(server.port) for client in self.clients))
+        checks.check_money(server, self.books, self.faults)
+        if everything:
+            checks.check_log(server, self.books, self.faults)
+        await checks.ask_again(server, self.books, self.wanted(everything), self.faults)
+        checks.check_money(server, self.books, self.faults)
+        for book in self.books:
+            book.recent.clear()
+
+    def wanted(self, everything: bool) -> dict[str, list[Decision]]:
+        """What to check: all, or what is new and a sample of what is old."""
+        found = {}
+        for book in self.books:
+            known = list(book.decisions.values())
+            if not everything:
+                sample = self.draws.sample(known, min(SAMPLE, len(known)))
+                known = list({one.id: one for one in [*book.recent, *sample]}.values())
+            found[book.id] = known
+        return found
+
+    def check_fold(self) -> None:
+        """``bccb ledger verify``: the state is the fold of the whole journal."""
+        done = verify(self.ledger, self.program)
+        if done.returncode != 0:
+            self.faults.add("state_mismatch", (done.stdout + done.stderr).strip())
+
+    async def end(self) -> None:
+        """Check everything once more, and stop the server as one should."""
+        server = Server(self.ledger, self.program)
+        try:
+            await self.until_ready(server)
+            await self.check(server, everything=True)
+        finally:
+            server.stop()
+        ledger_file.check(self.ledger, self.wanted(True), self.books, self.faults)
+        self.check_fold()
+
+
+def options_from(arguments: list[str] | None) -> argparse.Namespace:
+    """Read the options."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.crash",
+        description=__doc__,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--kills", type=int, default=100, help="how many (default: 100)")
+    parser.add_argument("--clients", type=int, default=16, help="at once (default: 16)")
+    parser.add_argument("--seed", type=int, default=1, help="of moments and users (default: 1)")
+    parser.add_argument("--folder", type=Path, help="where the ledger is written for the while")
+    parser.add_argument(
+        "--program", type=shlex.split, default=PROGRAM, help="a server in place of bccb"
+    )
+    return parser.parse_args(arguments)
+
+
+async def run(harness: Harness, kills: int, progress: Progress) -> None:
+    """All the kills, and the check at the end."""
+    bar = progress.add_task("kills", total=kills)
+    while harness.kills < kills:
+        await harness.kill_once()
+        told = harness.faults.line(harness.kills)
+        progress.update(bar, completed=harness.kills, description=told)
+    await harness.end()
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Read the options, kill, report."""
+    options = options_from(arguments)
+    notes = Console(stderr=True, highlight=False, soft_wrap=True)
+    folder = Path(tempfile.mkdtemp(prefix="bccb-crash-", dir=options.folder))
+    harness = Harness(folder, options.seed, options.clients, options.program)
+    faults, began = harness.faults, time.perf_counter()
+    try:
+        with Progress(console=notes, transient=True) as progress:
+            asyncio.run(run(harness, options.kills, progress))
+    except ServerError as error:
+        faults.add("state_mismatch", str(error))
+    for told in faults.told:
+        notes.print(told, markup=False)
+    answered = sum(client.answered for client in harness.clients)
+    decisions = sum(len(book.decisions) for book in harness.books)
+    lasted = time.perf_counter() - began
+    notes.print(f"{answered:,} answers, {decisions:,} decisions, {lasted:.0f} s")
+    failed = any(faults.counts.values())
+    if failed:
+        notes.print(f"the ledger and what the server printed are in {folder}")
+    else:
+        shutil.rmtree(folder)
+    print(faults.line(harness.kills))
+    sys.exit(int(failed))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+"""What a server that was started again must answer, seen against what it answered before."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Iterator
+from itertools import cycle
+from typing import Any
+
+from bench.service.memory import Book, Decision, Faults, budget_micros, in_lists
+from bench.service.process import Server
+from bench.service.wire import Connection, connect, request_bytes
+
+LIST = 1_000
+CONNECTIONS = 8
+
+
+async def ask_again(
+    server: Server, books: list[Book], wanted: dict[str, list[Decision]], faults: Faults
+) -> None:
+    """Send everything in ``wanted`` once more: nothing may come out differently."""
+    assert server.port is not None
+    connections = [await connect(server.port) for _ in range(CONNECTIONS)]
+    work: list[list[Any]] = [[] for _ in connections]
+    sends = (send for book in books for send in _again(book, wanted[book.id], faults))
+    for queue, send in zip(cycle(work), sends, strict=False):
+        queue.append(send)
+    await asyncio.gather(*map(_work, connections, work))
+    for connection in connections:
+        connection.close()
+
+
+async def _work(connection: Connection, sends: list[Any]) -> None:
+    for request, take in sends:
+        take(*await connection.send(request))
+
+
+def _again(book: Book, wanted: list[Decision], faults: Faults) -> Iterator[Any]:
+    """Requests, each with what takes its answer."""
+    path = f"/v1/campaigns/{book.id}"
+    for many in in_lists(wanted, LIST):
+        body = [one.request for one in many]
+        yield request_bytes("POST", f"{path}/decisions", body), _same_answers(many, faults)
+    reported = [one for one in wanted if one.outcome is not None]
+    for many in in_lists(reported, LIST):
+        items = [{"decision_id": one.id, "value": one.outcome["value"]} for one in many]
+        yield request_bytes("POST", f"{path}/outcomes", items), _same_outcomes(many, faults)
+    for one in wanted:
+        place = f"{path}/decisions/{one.id}"
+        if one.cancelled is not None:
+            yield request_bytes("POST", f"{place}/cancel"), _same_state(one.cancelled, faults)
+        if one.settled is not None:
+            request = request_bytes("POST", f"{place}/settle", {"cost": one.settled_cost})
+            yield request, _same_state(one.settled, faults)
+
+
+def _same_answers(many: list[Decision], faults: Faults) -> Any:
+    def take(status: int, answers: Any) -> None:
+        if status != 200:
+            faults.add("doubled", f"decisions asked again were answered {status} {answers}")
+            return
+        for one, answer in zip(many, answers, strict=True):
+            if answer != one.answer:
+                faults.add("doubled", f"{one.answer} became {answer}")
+
+    return take
+
+
+def _same_outcomes(many: list[Decision], faults: Faults) -> Any:
+    def take(status: int, answers: Any) -> None:
+        if status != 200:
+            faults.add("lost", f"outcomes sent again were answered {status} {answers}")
+            return
+        for one, answer in zip(many, answers, strict=True):
+            assert one.outcome is not None
+            late = one.outcome["status"] == "too_late"
+            expected = {**one.outcome, "status": "too_late" if late else "already_recorded"}
+            if answer != expected:
+                counter = "lost" if answer["status"] == "recorded" else "doubled"
+                faults.add(counter, f"the outcome {one.outcome} became {answer}")
+
+    return take
+
+
+def _same_state(before: dict[str, Any], faults: Faults) -> Any:
+    def take(status: int, answer: Any) -> None:
+        fields = ("decision_id", "treatment", "reserved", "spent")
+        if status != 200 or any(answer[name] != before[name] for name in fields):
+            faults.add("doubled", f"{before} became {status} {answer}")
+
+    return take
+
+
+def check_money(server: Server, books: Iterable[Book], faults: Faults) -> None:
+    """The campaigns' money against what the answers add up to; nothing may be under way."""
+    for book in books:
+        _, now = server.call("GET", f"/v1/campaigns/{book.id}")
+        expected = book.money()
+        budget, spent, reserved = (
+            budget_micros(now[name]) for name in ("budget", "spent", "reserved")
+        )
+        if spent + reserved > budget or expected["paid"] > expected["budget"]:
+            faults.add("overspent", f"{now}, by the answers {expected}")
+        found = {**expected, "budget": budget, "paid": spent + reserved}
+        found["decisions"] = now["decisions"]
+        if not book.expires:
+            found["spent"] = spent
+            expected["open"], found["open"] = book.open(), now["open"]
+        if found != expected or budget_micros(now["remaining"]) != budget - spent - reserved:
+            faults.add("state_mismatch", f"campaign {now}: {found}, by the answers {expected}")
+
+
+def check_log(server: Server, books: Iterable[Book], faults: Faults) -> None:
+    """The whole log: every acknowledged decision once, with its end, and no others."""
+    for book in books:
+        status, raw = server.raw("GET", f"/v1/campaigns/{book.id}/log?format=ndjson")
+        if status != 200:
+            faults.add("state_mismatch", f"the log was answered {status} {raw[:200]!r}")
+            continue
+        rows = [json.loads(line) for line in raw.splitlines()]
+        known = {row["decision_id"]: row for row in rows}
+        if len(known) != len(rows):
+            faults.add("doubled", f"{len(rows)} rows in the log, {len(known)} ids")
+        for id_ in known.keys() - book.decisions.keys():
+            faults.add("state_mismatch", f"nobody was told of {known[id_]}")
+        for one in book.decisions.values():
+            _check_row(book, one, known.get(one.id), faults)
+
+
+def _check_row(book: Book, one: Decision, row: dict[str, Any] | None, faults: Faults) -> None:
+    if row is None:
+        faults.add("lost", f"{one.id} is not in the log of campaign {book.id}")
+        return
+    late = one.outcome is not None and one.outcome["status"] == "too_late"
+    if one.cancelled is not None:
+        allowed = {"cancelled"}
+    elif one.outcome is not None:
+        allowed = {"expired" if late else "observed"}
+    else:
+        allowed = {"open", "expired"} if book.expires else {"open"}
+    treatment = one.answer["treatment"] or "control"
+    same = (row["treatment"], row["probability"]) == (treatment, one.answer["probability"])
+    if row["status"] not in allowed:
+        faults.add("lost", f"{one} stands in the log as {row}")
+    elif not same or (one.outcome is not None and row["outcome"] != one.outcome["value"]):
+        faults.add("doubled", f"{one} stands in the log as {row}")

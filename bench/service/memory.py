@@ -1,0 +1,133 @@
+"""What the crash harness's clients remember of the server's answers, and what follows from them.
+
+This is the second opinion on the service's money: added up from what went over the wire alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import Any
+
+SHOWN = 10  # faults of a kind that are told in full
+COUNTERS = ("overspent", "lost", "doubled", "state_mismatch")
+
+
+def cost_micros(text: str) -> int:
+    """A cost in micros, rounded up."""
+    return int((Decimal(text) * 10**6).to_integral_value(ROUND_CEILING))
+
+
+def budget_micros(text: str) -> int:
+    """A budget in micros, rounded down."""
+    return int((Decimal(text) * 10**6).to_integral_value(ROUND_FLOOR))
+
+
+class Faults:
+    """What went wrong, by counter, with the first few of each told in full."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.told: list[str] = []
+
+    def add(self, counter: str, what: str) -> None:
+        """One more."""
+        assert counter in COUNTERS
+        self.counts[counter] += 1
+        if self.counts[counter] <= SHOWN:
+            self.told.append(f"{counter}: {what}")
+
+    def line(self, kills: int) -> str:
+        """The last line of the harness."""
+        counts = " ".join(f"{name}={self.counts[name]}" for name in COUNTERS)
+        return f"kills={kills} {counts}"
+
+
+@dataclass(slots=True)
+class Decision:
+    """An acknowledged decision, and what was acknowledged about it since."""
+
+    request: dict[str, Any]
+    answer: dict[str, Any]
+    outcome: dict[str, Any] | None = None
+    cancelled: dict[str, Any] | None = None
+    settled: dict[str, Any] | None = None
+    settled_cost: str = ""
+    closed: bool = False  # the server said that it is too late for anything but an outcome
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return str(self.answer["decision_id"])
+
+    @property
+    def treated(self) -> bool:
+        """Whether there was a treatment, and it was not taken back."""
+        return self.answer["treatment"] is not None and self.cancelled is None
+
+    @property
+    def held(self) -> int:
+        """Micros that the treatment was to cost."""
+        treatment = self.answer["treatment"]
+        return 0 if treatment is None else cost_micros(self.request["costs"][treatment])
+
+    @property
+    def paid(self) -> int:
+        """Micros that it takes from the budget by now."""
+        if not self.treated:
+            return 0
+        return self.held if self.settled is None else cost_micros(self.settled_cost)
+
+    @property
+    def is_final(self) -> bool:
+        """Whether what it takes counts as spent."""
+        return self.outcome is not None or self.settled is not None
+
+
+@dataclass(slots=True)
+class Book:
+    """One campaign, as its clients know it."""
+
+    id: str
+    request: dict[str, Any]
+    decisions: dict[str, Decision] = field(default_factory=dict)
+    added: dict[str, str] = field(default_factory=dict)  # money by request id
+    recent: list[Decision] = field(default_factory=list)  # touched since the last look
+
+    @property
+    def expires(self) -> bool:
+        """Whether windows are short enough to pass while the harness runs."""
+        return bool(self.request["outcome_window_seconds"] < 3600)
+
+    def remember(self, request: dict[str, Any], answer: dict[str, Any], faults: Faults) -> None:
+        """Take the answer to a decision, which may have been answered before."""
+        known = self.decisions.get(request["decision_id"])
+        if known is None:
+            known = self.decisions[request["decision_id"]] = Decision(request, answer)
+            self.recent.append(known)
+        elif known.answer != answer:
+            faults.add("doubled", f"{known.answer} became {answer}")
+
+    @property
+    def budget(self) -> int:
+        """Micros granted so far."""
+        return sum(map(budget_micros, (self.request["budget"], *self.added.values())))
+
+    def money(self) -> dict[str, int]:
+        """Micros and counts as they must be, once nothing is under way."""
+        found = self.decisions.values()
+        paid = sum(one.paid for one in found)
+        final = sum(one.paid for one in found if one.is_final)
+        return {"budget": self.budget, "paid": paid, "spent": final, "decisions": len(found)}
+
+    def open(self) -> int:
+        """Decisions that wait for an outcome."""
+        return sum(one.outcome is None and one.cancelled is None for one in self.decisions.values())
+
+
+def in_lists(many: Iterable[Any], size: int) -> Iterable[list[Any]]:
+    """All of them, in lists that the service takes."""
+    whole = list(many)
+    return (whole[at : at + size] for at in range(0, len(whole), size))
