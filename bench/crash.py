@@ -24,8 +24,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress
 
-from bench.service import books as ledger_file
 from bench.service import checks
+from bench.service.books import Reader
 from bench.service.clients import Client
 from bench.service.memory import Book, Decision, Faults
 from bench.service.process import PROGRAM, Server, ServerError, verify
@@ -68,6 +68,7 @@ class Harness:
         self.program = program
         self.draws = random.Random(seed)
         self.faults = Faults()
+        self.reader = Reader(self.ledger, self.faults)
         self.books: list[Book] = []
         self.clients = [Client(number, self.books, self.faults, seed) for number in range(clients)]
         self.kills = 0
@@ -89,7 +90,7 @@ class Harness:
         finally:
             server.kill()
         self.kills += 1
-        ledger_file.check(self.ledger, self.wanted(everything), self.books, self.faults)
+        self.reader.check(self.books, self.wanted(everything), anew=everything)
         if everything:
             self.check_fold()
 
@@ -145,7 +146,7 @@ class Harness:
             await self.check(server, everything=True)
         finally:
             server.stop()
-        ledger_file.check(self.ledger, self.wanted(True), self.books, self.faults)
+        self.reader.check(self.books, self.wanted(True), anew=True)
         self.check_fold()
 
 

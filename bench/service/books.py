@@ -10,25 +10,15 @@ import json
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from bench.service.memory import Book, Decision, Faults
 
-MONEY = """
-SELECT c.id, c.budget, c.spent, c.reserved,
-    coalesce(sum(CASE WHEN j.kind IN ('opened', 'budget') THEN j.money END), 0),
-    coalesce(sum(CASE WHEN j.kind = 'decision' THEN j.money END), 0)
-    - coalesce(sum(CASE WHEN j.kind IN ('cancellation', 'outcome') THEN j.money END), 0)
-    - coalesce(sum(CASE WHEN j.kind = 'settlement' THEN held.money - j.money END), 0),
-    coalesce(sum(j.kind = 'decision'), 0),
-    count(DISTINCT CASE WHEN j.kind = 'decision' THEN j.decision END)
-FROM campaigns AS c
-LEFT JOIN journal AS j ON j.campaign = c.key
-LEFT JOIN journal AS held
-    ON j.kind = 'settlement' AND held.campaign = j.campaign AND held.decision = j.decision
-    AND held.kind = 'decision'
-GROUP BY c.key
+ROWS = "SELECT key, id, budget, spent, reserved FROM campaigns"
+EVENTS = """
+SELECT sequence, kind, decision, money FROM journal
+WHERE campaign = ? AND sequence > ? ORDER BY sequence
 """
 KNOWN = """
 SELECT decision, kind FROM journal
@@ -37,37 +27,67 @@ WHERE campaign = (SELECT key FROM campaigns WHERE id = ?)
 """
 
 
-class Money(NamedTuple):
-    """The row of a campaign, and what its journal adds up to, in micros."""
+@dataclass(slots=True)
+class Fold:
+    """The money of one campaign by its journal, in micros, up to an event."""
 
-    id: str
-    budget: int
-    spent: int
-    reserved: int
-    granted: int
-    paid: int
-    decisions: int
-    ids: int
+    sequence: int = 0
+    granted: int = 0
+    held: dict[str, int] = field(default_factory=dict)  # by decision
+
+    def take(self, sequence: int, kind: str, decision: str, money: int, faults: Faults) -> None:
+        """One more event."""
+        if sequence != self.sequence + 1:
+            faults.add("lost", f"events {self.sequence + 1} to {sequence - 1} of the journal")
+        self.sequence = sequence
+        if kind in ("opened", "budget"):
+            self.granted += money
+        elif kind == "decision":
+            if decision in self.held:
+                faults.add("doubled", f"the journal decides twice on {decision}")
+            self.held[decision] = money
+        elif kind in ("cancellation", "outcome"):
+            self.held[decision] -= money
+        elif kind == "settlement":
+            self.held[decision] = money
+        if kind == "cancellation" and self.held[decision]:
+            faults.add("state_mismatch", f"the cancelled {decision} keeps {self.held[decision]}")
+
+    @property
+    def paid(self) -> int:
+        """What the decisions take from the budget."""
+        return sum(self.held.values())
 
 
-def check(
-    ledger: Path, wanted: dict[str, list[Decision]], books: list[Book], faults: Faults
-) -> None:
-    """Add up the money of all campaigns, and look for what was acknowledged."""
-    with closing(sqlite3.connect(f"{ledger.resolve().as_uri()}?mode=ro", uri=True)) as file:
-        for row in file.execute(MONEY):
-            _check_money(Money(*row), faults)
-        for book in books:
-            _check_known(file, book, wanted[book.id], faults)
+class Reader:
+    """Reads the file after each kill, and goes on where it was: a journal is only ever added to."""
 
+    def __init__(self, ledger: Path, faults: Faults) -> None:
+        self.ledger = ledger
+        self.faults = faults
+        self.folds: dict[int, Fold] = {}
 
-def _check_money(row: Money, faults: Faults) -> None:
-    if row.spent + row.reserved > row.budget or row.paid > row.granted:
-        faults.add("overspent", str(row))
-    if (row.granted, row.paid) != (row.budget, row.spent + row.reserved):
-        faults.add("state_mismatch", str(row))
-    if row.decisions != row.ids:
-        faults.add("doubled", str(row))
+    def check(self, books: list[Book], wanted: dict[str, list[Decision]], anew: bool) -> None:
+        """Add up the money of all campaigns, and look for what was acknowledged."""
+        if anew:
+            self.folds.clear()
+        where = f"{self.ledger.resolve().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(where, uri=True)) as file:
+            for key, *row in file.execute(ROWS).fetchall():
+                fold = self.folds.setdefault(key, Fold())
+                for event in file.execute(EVENTS, (key, fold.sequence)):
+                    fold.take(*event, self.faults)
+                self._check_money(fold, *row)
+            for book in books:
+                _check_known(file, book, wanted[book.id], self.faults)
+
+    def _check_money(self, fold: Fold, id_: str, budget: int, spent: int, reserved: int) -> None:
+        row = f"campaign {id_}: budget {budget}, spent {spent}, reserved {reserved}"
+        told = f"{row}; by its journal {fold.paid} of {fold.granted}"
+        if spent + reserved > budget or fold.paid > fold.granted:
+            self.faults.add("overspent", told)
+        if (fold.granted, fold.paid) != (budget, spent + reserved):
+            self.faults.add("state_mismatch", told)
 
 
 def _check_known(
