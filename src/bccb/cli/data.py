@@ -10,13 +10,21 @@ from rich import box
 from rich.table import Table
 
 from bccb.cli.columns import takes_columns
-from bccb.cli.console import out
+from bccb.cli.console import SETTINGS, out
 from bccb.data import Columns, Description, describe_file
-from bccb.data.describe import Estimate
+from bccb.intervals import Interval
+
+app = typer.Typer(help="Look at the logs of trials.", **SETTINGS)
 
 
+@app.callback()
+def group() -> None:
+    """Look at the logs of trials."""
+
+
+@app.command("describe")
 @takes_columns
-def command(
+def describe(
     file: Annotated[Path, typer.Argument(help="Log of a trial: .csv, .csv.gz or .parquet.")],
     columns: Columns | None = None,
 ) -> None:
@@ -65,6 +73,6 @@ def _print_description(found: Description) -> None:
     out.print(found.balance.verdict, highlight=False, style=colour)
 
 
-def _percent(estimate: Estimate, sign: str) -> str:
+def _percent(estimate: Interval, sign: str) -> str:
     ends = f"[{100 * estimate.low:{sign}.3f}, {100 * estimate.high:{sign}.3f}]"
     return f"{100 * estimate.value:{sign}.3f} % {ends}"

@@ -1,0 +1,72 @@
+"""An event: one row of the journal, sealed to the row before it."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+
+class Kind(StrEnum):
+    """What happened."""
+
+    OPENED = "opened"  # detail: the campaign's terms as JSON; money: its budget
+    LEARNED = "learned"  # detail: the memory of the campaign that it begins with
+    DECISION = "decision"  # detail: costs and trace; money: what is held for the treatment
+    OUTCOME = "outcome"  # value: as reported; money: what returned
+    EXPIRY = "expiry"  # no outcome within the window
+    CANCELLATION = "cancellation"  # money: what returned
+    SETTLEMENT = "settlement"  # money: what the treatment cost in the end
+    BUDGET = "budget"  # money: what was added
+    PAUSED = "paused"
+    RESUMED = "resumed"
+    CLOSED = "closed"
+
+
+ENDS = (Kind.OUTCOME, Kind.EXPIRY, Kind.CANCELLATION)  # of a decision: it has one at most
+
+
+class Event(NamedTuple):
+    """One row of the journal, column by column."""
+
+    campaign: int
+    sequence: int  # 1, 2, 3, ... within the campaign
+    at: int  # microseconds since 1970, never falling within a campaign
+    kind: str
+    decision: str | None = None  # the client's id; of a budget event that of the request
+    number: int | None = None  # of the decision
+    action: int | None = None  # 0 leave alone, 1..K; of an outcome the action that was learned
+    money: int = 0  # micros
+    value: float | None = None  # of the outcome
+    price: float | None = None
+    probability: float | None = None
+    remaining: int = 0  # micros: budget - spent - reserved after this event
+    detail: bytes | None = None
+    seal: int = 0  # checksum of this row and the seal before it
+
+
+FIELDS = Event._fields
+_NUMBERS = struct.Struct("<qqqqqqqddd")
+_NONE, _NAN = -1, float("nan")
+
+
+def seal_of(row: Sequence[Any], before: int) -> int:
+    """The checksum of a row without its seal, chained to the seal of the row before it."""
+    campaign, sequence, at, kind, decision, number, action, money, value, price = row[:10]
+    probability, remaining, detail = row[10:13]
+    packed = _NUMBERS.pack(
+        campaign,
+        sequence,
+        at,
+        _NONE if number is None else number,
+        _NONE if action is None else action,
+        money,
+        remaining,
+        _NAN if value is None else value,
+        _NAN if price is None else price,
+        _NAN if probability is None else probability,
+    )
+    names = f"{kind}\n{decision or ''}".encode()
+    return zlib.crc32(detail or b"", zlib.crc32(names, zlib.crc32(packed, before)))

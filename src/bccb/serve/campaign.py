@@ -1,0 +1,272 @@
+"""A campaign: the fold of its journal.
+
+Every change is made by one of the methods here, which return the event that tells of it. Recovery
+calls the same methods with what the journal tells of their arguments, and every event must come
+out as it was recorded, to the bit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from bccb import drivers
+from bccb.errors import StateError
+from bccb.ledger.event import ENDS, Event, Kind, seal_of
+from bccb.ledger.ledger import Account, DamagedError
+from bccb.ledger.money import MICROS
+from bccb.serve.meter import Meter
+from bccb.serve.tally import Point, Tally
+from bccb.serve.terms import Terms
+from bccb.types import Floats, Ints
+
+STATUS = {Kind.PAUSED: "paused", Kind.RESUMED: "running", Kind.CLOSED: "closed"}
+
+
+class Known(NamedTuple):
+    """What the journal tells of one decision."""
+
+    decision: Event
+    end: Event | None = None
+    settlement: Event | None = None
+
+    @classmethod
+    def of(cls, events: Sequence[Event]) -> Known | None:
+        """From the events that carry its id; None if there was no decision."""
+        found = {("end" if event.kind in ENDS else event.kind): event for event in events}
+        decision = found.get(Kind.DECISION)
+        return decision and cls(decision, found.get("end"), found.get(Kind.SETTLEMENT))
+
+    @property
+    def names(self) -> tuple[str | None, int | None]:
+        """Its id and its number."""
+        return self.decision.decision, self.decision.number
+
+    @property
+    def held(self) -> int:
+        """Micros that were taken for the treatment."""
+        return self.decision.money if self.settlement is None else self.settlement.money
+
+
+class Campaign:
+    """The state of a campaign: terms, money, policy, tally, and where its journal ends."""
+
+    def __init__(self, key: int, id_: str, terms: Terms) -> None:
+        self.key, self.id, self.terms = key, id_, terms
+        self.machine = terms.machine()
+        self.tally = Tally.empty(len(terms.treatments))
+        self.status = Kind.RESUMED
+        self.budget = self.spent = self.reserved = 0
+        self.sequence = self.seal = self.swept = 0
+        self.at = self.planned_at = terms.opened_at
+        self.open = 0  # decisions without an end
+        self.sweep_at = 0  # when to look for the next window that has passed
+        self.meter = Meter()
+
+    @property
+    def remaining(self) -> int:
+        """Micros that can still be reserved."""
+        return self.budget - self.spent - self.reserved
+
+    def account(self) -> Account:
+        """The row of the ledger."""
+        return Account(
+            self.key,
+            self.id,
+            self.terms.name,
+            self.sequence,
+            self.seal,
+            self.swept,
+            self.budget,
+            self.spent,
+            self.reserved,
+        )
+
+    def _now(self, at: int) -> int:
+        """The time of the next event: it never runs back, whatever the clock does."""
+        return max(at, self.at)
+
+    def _event(
+        self,
+        at: int,
+        kind: Kind,
+        decision: str | None = None,
+        number: int | None = None,
+        action: int | None = None,
+        money: int = 0,
+        value: float | None = None,
+        price: float | None = None,
+        probability: float | None = None,
+        detail: bytes | None = None,
+    ) -> Event:
+        """The next event, sealed. The money must agree with the policy's."""
+        left = self.remaining
+        if not 0 <= left == self.machine.remaining_micros:
+            raise DamagedError(f"the money of campaign {self.id} does not add up")
+        self.sequence, self.at = self.sequence + 1, max(at, self.at)
+        row = (
+            *(self.key, self.sequence, self.at, kind.value, decision, number, action, money),
+            *(value, price, probability, left, detail),
+        )
+        self.seal = seal_of(row, self.seal)
+        return Event(*row, self.seal)
+
+    # Changes
+
+    def opening(self) -> Event:
+        """The first event."""
+        self.budget = self.terms.budget
+        at, told = self.terms.opened_at, self.terms.to_json()
+        return self._event(at, Kind.OPENED, money=self.budget, detail=told)
+
+    def learning(self, at: int, memory: bytes) -> Event:
+        """Begin with what another campaign has learned."""
+        self.machine.memory[:] = np.frombuffer(memory)
+        self.machine.counts[drivers.HISTORY] = 0
+        self.machine.needs_history = False
+        return self._event(at, Kind.LEARNED, detail=memory)
+
+    def deciding(self, at: int, decision: str, x: Floats, costs: Ints) -> Event:
+        """Decide on a user and reserve what the treatment costs; ``costs`` are micros."""
+        at, machine, tally = self._now(at), self.machine, self.tally
+        to_come = self.terms.users_to_come(at, machine.decisions)
+        if to_come is not None:
+            machine.expect(to_come)
+        number, action, paid, price, _, trace = machine.step(x, costs / MICROS)
+        self.reserved += paid
+        self.open += 1
+        tally.decisions[action] += 1
+        if number % tally.every == 0:
+            out = self.spent + self.reserved
+            tally.note_point(Point(at, number, out, self.planned(at), price))
+        return self._event(
+            *(at, Kind.DECISION, decision, number, action, paid, None, price),
+            probability=machine.probability(trace, action),
+            detail=costs.tobytes() + trace.tobytes(),
+        )
+
+    def observing(self, at: int, known: Known, value: float, action: int) -> Event:
+        """Learn an outcome; ``action`` is what was done, which a shadow campaign did not choose.
+
+        Money for a treatment that the other system did not give returns.
+        """
+        back = known.held if action != known.decision.action else 0
+        self._end(known, back)
+        self._learn(known.decision, action, value)
+        return self._event(at, Kind.OUTCOME, *known.names, action, back, value)
+
+    def expiring(self, at: int, known: Known) -> Event:
+        """The window has passed: no outcome is none. What a shadow's user got is not known."""
+        back = known.held if self.terms.shadow else 0
+        self._end(known, back)
+        if not self.terms.shadow:
+            self._learn(known.decision, known.decision.action or 0, 0.0)
+        return self._event(at, Kind.EXPIRY, *known.names, money=back, value=0.0)
+
+    def cancelling(self, at: int, known: Known) -> Event:
+        """The treatment was not delivered: its money returns, and nothing is learned."""
+        self._end(known, known.held)
+        self.tally.decisions[known.decision.action or 0] -= 1
+        return self._event(at, Kind.CANCELLATION, *known.names, money=known.held)
+
+    def settling(self, at: int, known: Known, cost: int) -> Event:
+        """The treatment cost less than was reserved: the rest returns."""
+        if known.end is None:
+            self.reserved -= known.held
+        else:
+            self.spent -= known.held
+        self.spent += cost
+        self.machine.refund(known.held - cost)
+        return self._event(at, Kind.SETTLEMENT, *known.names, money=cost)
+
+    def adding(self, at: int, request: str, micros: int) -> Event:
+        """More money, to be planned over the users to come."""
+        self.machine.add_micros(micros)
+        self.budget += micros
+        self.planned_at = self._now(at)
+        return self._event(at, Kind.BUDGET, request, money=micros)
+
+    def turning(self, at: int, kind: Kind) -> Event:
+        """Pause, resume or close."""
+        self.status = kind
+        return self._event(at, kind)
+
+    def _end(self, known: Known, back: int) -> None:
+        """Move what is held for a decision to what is spent, but for what returns."""
+        if known.settlement is None:
+            self.reserved -= known.held
+            self.spent += known.held - back
+        else:
+            self.spent -= back
+        self.machine.refund(back)
+        self.open -= 1
+
+    def _learn(self, decision: Event, action: int, value: float) -> None:
+        trace = self.trace(decision)
+        self.machine.take(trace, action, value)
+        alone = None if self.terms.shadow else self.machine.probability(trace, 0)
+        self.tally.note_outcome(action, value, alone)
+
+    # Looking
+
+    def trace(self, decision: Event) -> Floats:
+        """What a decision left to learn by; its first entries are the user's features."""
+        assert decision.detail is not None
+        # through a copy that may be written to: kernels are compiled for no other
+        return np.frombuffer(bytearray(decision.detail[8 * len(self.terms.treatments) :]))
+
+    def costs(self, decision: Event) -> Ints:
+        """What each treatment would have cost, in micros."""
+        assert decision.detail is not None
+        return np.frombuffer(decision.detail[: 8 * len(self.terms.treatments)], np.int64)
+
+    def planned(self, at: int) -> int:
+        """Micros that even spending would have spent: over users, or over time."""
+        counts = self.machine.counts
+        money = int(counts[drivers.PLANNED])
+        if self.terms.ends_at is not None:
+            share = self.terms.elapsed(at, self.planned_at)
+        else:
+            since = counts[drivers.SINCE]
+            share = min((counts[drivers.NUMBER] - since) / (counts[drivers.HORIZON] - since), 1.0)
+        return self.budget - money + int(money * share)
+
+    # Keeping
+
+    def to_bytes(self) -> bytes:
+        """The whole state: what the fold of the journal gives, to the bit."""
+        account = self.account()._asdict()
+        account.pop("swept")  # tells what was looked at, not what happened
+        rest = {
+            "account": account,
+            "at": self.at,
+            "planned_at": self.planned_at,
+            "status": self.status.value,
+            "open": self.open,
+            "tally": self.tally.to_dict(),
+        }
+        head = json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()
+        machine = self.machine.counts.tobytes() + self.machine.memory.tobytes()
+        return len(head).to_bytes(8, "little") + head + machine
+
+    def restore(self, state: bytes) -> None:
+        """Continue from what :meth:`to_bytes` gave."""
+        size = int.from_bytes(state[:8], "little")
+        rest = json.loads(state[8 : 8 + size])
+        account = rest["account"]
+        self.sequence, self.seal = account["sequence"], account["seal"]
+        self.budget, self.spent = account["budget"], account["spent"]
+        self.reserved = account["reserved"]
+        self.at, self.planned_at = rest["at"], rest["planned_at"]
+        self.status, self.open = Kind(rest["status"]), rest["open"]
+        self.tally = Tally.from_dict(rest["tally"])
+        counts, memory = self.machine.counts, self.machine.memory
+        kept = state[8 + size :]
+        if len(kept) != counts.nbytes + memory.nbytes:
+            raise StateError(f"a snapshot of campaign {self.id} is not of this version")
+        counts[:] = np.frombuffer(kept[: counts.nbytes], np.int64)
+        memory[:] = np.frombuffer(kept[counts.nbytes :])
+        self.machine.needs_history = False
