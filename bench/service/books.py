@@ -35,8 +35,9 @@ class Fold:
     granted: int = 0
     held: dict[str, int] = field(default_factory=dict)  # by decision
 
-    def take(self, sequence: int, kind: str, decision: str, money: int, faults: Faults) -> None:
+    def take(self, event: tuple[int, str, str, int], faults: Faults) -> None:
         """One more event."""
+        sequence, kind, decision, money = event
         if sequence != self.sequence + 1:
             faults.add("lost", f"events {self.sequence + 1} to {sequence - 1} of the journal")
         self.sequence = sequence
@@ -76,7 +77,7 @@ class Reader:
             for key, *row in file.execute(ROWS).fetchall():
                 fold = self.folds.setdefault(key, Fold())
                 for event in file.execute(EVENTS, (key, fold.sequence)):
-                    fold.take(*event, self.faults)
+                    fold.take(event, self.faults)
                 self._check_money(fold, *row)
             for book in books:
                 _check_known(file, book, wanted[book.id], self.faults)
@@ -109,8 +110,8 @@ def _check_known(
 def _kinds(one: Decision) -> set[str]:
     """The events that must be there."""
     found = {"decision"}
-    if one.outcome is not None:
-        found.add("expiry" if one.outcome["status"] == "too_late" else "outcome")
+    if one.outcome is not None and one.outcome["status"] == "recorded":
+        found.add("outcome")  # of other answers the log tells
     if one.cancelled is not None:
         found.add("cancellation")
     if one.settled is not None:

@@ -258,13 +258,14 @@ class Client:
         return next(iter(self._own(book, fits)), None)
 
     def _outcome(self, book: Book, one: Decision, value: float, told: Any, tries: int) -> None:
+        status = told["status"]
         expected = {"recorded", "already_recorded"} if tries > 1 else {"recorded"}
-        if book.expires:
-            expected.add("too_late")
-        late = told["status"] == "too_late"
-        if told["status"] not in expected or (not late and told["value"] != value):
+        if book.expires:  # once expired it counts as 0, which is no news then
+            expected |= {"too_late", "already_recorded"} if value == 0.0 else {"too_late"}
+        counts = 0.0 if status == "too_late" else value
+        if status not in expected or told["value"] != counts:
             self.faults.add("state_mismatch", f"the outcome {value} of {one.id}: {told}")
-        one.outcome = told
+        one.outcome, one.reported = told, value
         book.recent.append(one)
 
     def _too_late(self, book: Book, one: Decision, what: str, status: int, answer: Any) -> None:

@@ -52,6 +52,7 @@ class Decision:
     request: dict[str, Any]
     answer: dict[str, Any]
     outcome: dict[str, Any] | None = None
+    reported: float = 0.0
     cancelled: dict[str, Any] | None = None
     settled: dict[str, Any] | None = None
     settled_cost: str = ""
@@ -61,6 +62,11 @@ class Decision:
     def id(self) -> str:
         """Its id."""
         return str(self.answer["decision_id"])
+
+    @property
+    def late(self) -> bool:
+        """Whether its outcome came after the window."""
+        return self.outcome is not None and self.outcome["status"] == "too_late"
 
     @property
     def treated(self) -> bool:
