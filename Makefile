@@ -7,7 +7,7 @@ ifneq ($(wildcard ../shared/data),)
 export BCCB_DATA ?= ../shared/data
 endif
 
-.PHONY: run test check bench trust clean
+.PHONY: run test check bench load crash trust clean
 
 run: $(VENV)/lab  ## compare every policy on simulated users
 	$(BIN)/bccb compare
@@ -25,12 +25,18 @@ check: $(VENV)/dev  ## lint and types alone
 bench: .venv-bench/peers  ## speed and memory against peers, in one run
 	.venv-bench/bin/python -m bench --out bench.json
 
+load: $(VENV)/dev  ## the service under load, against an empty endpoint, and its recovery
+	$(BIN)/python -m bench.load --out load.json
+
+crash: $(VENV)/dev  ## kill the service a hundred times, and count what is lost
+	$(BIN)/python -m bench.crash
+
 trust: $(VENV)/lab  ## measure anew what docs/trust.md tells
 	$(BIN)/bccb trust --out trust
 	cp trust/trust.md trust/trust.json docs/
 
 clean:
-	rm -rf $(VENV) .venv-bench bench.json trust dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-bench bench.json load.json trust dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 # One stamp for each set of dependencies: made anew when what it depends on changes.
 $(VENV)/pip: constraints.txt

@@ -10,6 +10,7 @@ import json
 import os
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -18,7 +19,7 @@ from rich.progress import Progress
 
 from bench.service import figures, recovery, traffic
 from bench.service.figures import MANY, ONE, Samples, Sizes
-from bench.service.generator import Generator, Order
+from bench.service.generator import Generator
 from bench.service.process import Server
 
 EXAMPLES = """\
@@ -30,32 +31,38 @@ examples:
 """
 
 
-def interleaved(
-    server: Server, orders: dict[str, Order], sizes: Sizes, progress: Progress
-) -> Samples:
+def interleaved(server: Server, sizes: Sizes, progress: Progress) -> Samples:
     """Run all contestants in turn, again and again, on one server."""
-    names = {ONE: 1, MANY: sizes.campaigns}
-    bar = progress.add_task("campaigns", total=sum(names.values()))
-    campaigns: dict[str, list[str]] = {name: [] for name in names}
-    for name, many in names.items():
-        for number in range(many):
-            campaigns[name].append(server.create(traffic.campaign_request(f"{name} {number}")))
-            progress.advance(bar)
-    assert server.port is not None
-    generator = Generator(server.port, campaigns)
+    orders = figures.contestants(sizes)
+    generator = Generator(server.port or 0, create_campaigns(server, sizes, progress))
     samples: Samples = {}
     bar = progress.add_task("load", total=sizes.rounds * len(orders))
     try:
-        for name, order in list(orders.items()) * sizes.rounds:
-            progress.update(bar, description=name)
+        for order in orders * sizes.rounds:
+            told = f"{figures.what(order)}, {order.connections} connections"
+            progress.update(bar, description=told)
+            before = server.cpu_seconds()
             found = generator.run(order)
             if found.refused:
-                raise RuntimeError(f"{name}: {found.refused} refused, such as {found.refusal}")
-            samples.setdefault(name, []).append(found)
+                raise RuntimeError(f"{told}: {found.refused} refused, such as {found.refusal}")
+            share = (server.cpu_seconds() - before) / found.seconds
+            samples.setdefault(order, []).append(replace(found, server=share))
             progress.advance(bar)
     finally:
         generator.close()
     return samples
+
+
+def create_campaigns(server: Server, sizes: Sizes, progress: Progress) -> dict[str, list[str]]:
+    """The ids of one campaign, and of many."""
+    sets = {ONE: 1, MANY: sizes.campaigns}
+    bar = progress.add_task("campaigns", total=sum(sets.values()))
+    found: dict[str, list[str]] = {name: [] for name in sets}
+    for name, many in sets.items():
+        for number in range(many):
+            found[name].append(server.create(traffic.campaign_request(f"{name} {number}")))
+            progress.advance(bar)
+    return found
 
 
 def seconds_to_sync(folder: Path, times: int = 50) -> float:
@@ -89,7 +96,6 @@ def main(arguments: list[str] | None = None) -> None:
     """Read the options, measure, report."""
     options = options_from(arguments)
     sizes = figures.QUICK if options.quick else figures.FULL
-    orders = figures.contestants(sizes)
     with (
         tempfile.TemporaryDirectory(dir=options.folder) as name,
         Progress(console=Console(stderr=True), transient=True) as progress,
@@ -99,7 +105,7 @@ def main(arguments: list[str] | None = None) -> None:
         server = Server(folder / "load.sqlite")
         try:
             server.wait()
-            samples = interleaved(server, orders, sizes, progress)
+            samples = interleaved(server, sizes, progress)
         finally:
             server.stop()
         bar = progress.add_task("recovery: filling the ledger", total=sizes.events)
@@ -107,10 +113,10 @@ def main(arguments: list[str] | None = None) -> None:
             folder, sizes.events, lambda done: progress.update(bar, completed=done)
         )
     out = Console()
-    figures.show(samples, orders, sizes, sync, out)
+    figures.show(samples, sizes, sync, out)
     figures.show_recovery(found, out)
     if options.out is not None:
-        report = figures.to_json(samples, orders, sizes, sync, found)
+        report = figures.to_json(samples, sizes, sync, found)
         options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 
 

@@ -44,6 +44,7 @@ class Round:
     busy: float
     refused: int
     refusal: str = ""
+    server: float = 0.0  # the server's share of one CPU, where that can be told
 
 
 class Loop(Answers):

@@ -59,7 +59,7 @@ def _fill(server: Server, events: int, step: Callable[[int], None]) -> int:
     ids = [server.create(traffic.campaign_request(f"fill {n}")) for n in range(CAMPAIGNS)]
     assert server.port is not None
     generator = Generator(server.port, {"fill": ids})
-    size = min(LIST, max(events // 2, 2))
+    size = min(LIST, max(events // (2 * TURN), 2))
     recorded = 0
     try:
         while recorded < events:
