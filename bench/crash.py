@@ -112,11 +112,13 @@ class Harness:
     async def check(self, server: Server, everything: bool) -> None:
         """Send again what was not answered; then all there is must be as it was acknowledged."""
         assert server.port is not None
+        wanted = self.wanted(everything)
+        self.reader.check(self.books, wanted, anew=False)  # before anything is asked again
         await asyncio.gather(*(client.catch_up(server.port) for client in self.clients))
         checks.check_money(server, self.books, self.faults)
         if everything:
             checks.check_log(server, self.books, self.faults)
-        await checks.ask_again(server, self.books, self.wanted(everything), self.faults)
+        await checks.ask_again(server, self.books, wanted, self.faults)
         checks.check_money(server, self.books, self.faults)
         for book in self.books:
             book.recent.clear()

@@ -1,7 +1,7 @@
 """A look into the ledger's file, read-only and past the service's own code.
 
-Between a kill and the next start, what was acknowledged must be in the journal, and the row of
-each campaign must be the sum of its journal.
+What was acknowledged must be in the journal, as the server has left it when it was killed and as
+the next one has brought it up; the row of each campaign must be the sum of its journal.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench.service.memory import Book, Decision, Faults
 
-ROWS = "SELECT key, id, budget, spent, reserved FROM campaigns"
+ROWS = "SELECT key, sequence, id, budget, spent, reserved FROM campaigns"
 EVENTS = """
 SELECT sequence, kind, decision, money FROM journal
 WHERE campaign = ? AND sequence > ? ORDER BY sequence
@@ -74,8 +74,14 @@ class Reader:
             self.folds.clear()
         where = f"{self.ledger.resolve().as_uri()}?mode=ro"
         with closing(sqlite3.connect(where, uri=True)) as file:
-            for key, *row in file.execute(ROWS).fetchall():
+            file.execute("BEGIN")  # one state of the file for all that is read
+            for key, sequence, *row in file.execute(ROWS).fetchall():
                 fold = self.folds.setdefault(key, Fold())
+                if sequence < fold.sequence:
+                    self.faults.add(
+                        "lost", f"the journal has shrunk to {sequence} from {fold.sequence}"
+                    )
+                    fold = self.folds[key] = Fold()
                 for event in file.execute(EVENTS, (key, fold.sequence)):
                     fold.take(event, self.faults)
                 self._check_money(fold, *row)

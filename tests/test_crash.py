@@ -1,0 +1,151 @@
+"""The crash harness: the service passes it, and servers that forget or overspend do not."""
+
+import re
+import sqlite3
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench import crash
+from bench.service.books import Reader
+from bench.service.memory import COUNTERS, Book, Decision, Faults, cost_micros
+
+SCHEMA = """
+CREATE TABLE campaigns (key, sequence, id, budget, spent, reserved);
+CREATE TABLE journal (campaign, sequence, kind, decision, money);
+INSERT INTO campaigns VALUES (1, 8, 'c', 1000000, 300000, 200000);
+INSERT INTO journal VALUES
+    (1, 1, 'opened', NULL, 900000), (1, 2, 'decision', 'a', 300000),
+    (1, 3, 'decision', 'b', 400000), (1, 4, 'cancellation', 'b', 400000),
+    (1, 5, 'decision', 'd', 250000), (1, 6, 'settlement', 'd', 200000),
+    (1, 7, 'outcome', 'a', 0), (1, 8, 'budget', 'more', 100000);
+"""
+# bccb itself, but from its third start on it begins where it was at its second
+FORGETFUL = """
+import sqlite3, sys
+from contextlib import closing
+from pathlib import Path
+
+from bccb.cli import main
+
+if sys.argv[1] == "serve":
+    ledger = Path(sys.argv[-1])
+    old = ledger.with_suffix(".old")
+    source, target = (old, ledger) if old.exists() else (ledger, old)
+    if source.exists():
+        for part in ("", "-wal", "-shm"):
+            Path(f"{target}{part}").unlink(missing_ok=True)
+        with closing(sqlite3.connect(source)) as here, closing(sqlite3.connect(target)) as there:
+            here.backup(there)
+main()
+"""
+
+
+@pytest.mark.compiled
+def test_nothing_is_lost_in_ten_kills(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as ended:
+        crash.main(["--kills", "10", "--seed", "3", "--folder", str(tmp_path)])
+    printed = capsys.readouterr()
+    last = printed.out.splitlines()[-1]
+    assert last == "kills=10 overspent=0 lost=0 doubled=0 state_mismatch=0", printed.err
+    assert ended.value.code == 0
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.compiled
+def test_a_server_that_forgets_is_found_out(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    program = tmp_path / "forgetful.py"
+    program.write_text(FORGETFUL)
+    options = ["--kills", "2", "--seed", "3", "--folder", str(tmp_path)]
+    with pytest.raises(SystemExit) as ended:
+        crash.main([*options, "--program", f"{sys.executable} {program}"])
+    last = capsys.readouterr().out.splitlines()[-1]
+    counts = {name: int(count) for name, count in re.findall(r"(\w+)=(\d+)", last)}
+    assert counts["lost"] > 0
+    assert counts["state_mismatch"] > 0
+    assert ended.value.code == 1
+    assert list(tmp_path.glob("*/crash.sqlite"))
+
+
+def decision(name: str, cost: str, **more: object) -> Decision:
+    answer = {"decision_id": name, "treatment": "email"}
+    known = Decision({"decision_id": name, "costs": {"email": cost}}, answer)
+    for key, value in more.items():
+        setattr(known, key, value)
+    return known
+
+
+@pytest.fixture
+def look(tmp_path: Path) -> Callable[[str], dict[str, int]]:
+    """The counters after a look into a ledger that somebody has tampered with."""
+
+    def looked(tampering: str) -> dict[str, int]:
+        path, faults = tmp_path / "ledger.sqlite", Faults()
+        with sqlite3.connect(path) as file:
+            file.executescript(SCHEMA + tampering)
+        file.close()
+        recorded = {"outcome": {"status": "recorded"}}
+        known = [decision("a", "0.3", **recorded), decision("b", "0.4", cancelled={})]
+        known.append(decision("d", "0.25", settled={}, settled_cost="0.2"))
+        book = Book("c", {}, {one.id: one for one in known}, {"more": "0.1"})
+        Reader(path, faults).check([book], {"c": known}, anew=True)
+        assert re.fullmatch(r"kills=1( \w+=\d+){4}", faults.line(1))
+        return {name: faults.counts[name] for name in COUNTERS if faults.counts[name]}
+
+    return looked
+
+
+@pytest.mark.parametrize(
+    ("tampering", "expected"),
+    [
+        ("", {}),
+        ("UPDATE campaigns SET spent = 300001", {"state_mismatch": 1}),
+        ("UPDATE campaigns SET budget = 400000", {"overspent": 1, "state_mismatch": 1}),
+        (
+            "UPDATE journal SET money = 0 WHERE kind = 'opened'",
+            {"overspent": 1, "state_mismatch": 1},
+        ),
+        ("DELETE FROM journal WHERE kind = 'outcome'", {"lost": 2}),
+        ("UPDATE journal SET decision = 'e' WHERE decision = 'a'", {"lost": 1}),
+        ("UPDATE journal SET decision = 'less' WHERE decision = 'more'", {"lost": 1}),
+        ("INSERT INTO journal VALUES (1, 9, 'decision', 'a', 300000)", {"doubled": 1}),
+    ],
+)
+def test_a_look_into_the_file_finds_what_is_wrong(
+    look: Callable[[str], dict[str, int]], tampering: str, expected: dict[str, int]
+) -> None:
+    assert look(tampering) == expected
+
+
+def test_an_answer_that_changes_is_doubled() -> None:
+    book, faults = Book("c", {}), Faults()
+    request = {"decision_id": "a", "costs": {"email": "0.3"}}
+    book.remember(request, {"decision_id": "a", "treatment": None}, faults)
+    book.remember(request, {"decision_id": "a", "treatment": None}, faults)
+    assert not faults.counts
+    book.remember(request, {"decision_id": "a", "treatment": "email"}, faults)
+    assert faults.counts == {"doubled": 1}
+
+
+def test_money_is_what_the_answers_add_up_to() -> None:
+    known = [
+        decision("a", "0.3000001", outcome={"status": "recorded"}),
+        decision("b", "0.4", cancelled={}),
+        decision("d", "0.25", settled={}, settled_cost="0.2"),
+        decision("e", "0.1"),
+    ]
+    book = Book("c", {"budget": "1.0000009"}, {one.id: one for one in known}, {"more": "0.1"})
+    assert book.money() == {
+        "budget": 1_100_000,
+        "paid": 600_001,
+        "spent": 500_001,
+        "decisions": 4,
+    }
+    assert book.open() == 2
+    assert cost_micros("0.0000001") == 1
