@@ -13,8 +13,7 @@ function roundShare(most) {
 
 function makeRow(number) {
   const row = copyOf("arm-row");
-  const names = { decisions: "decisions", outcomes: "outcomes", conversions: "conversions" };
-  for (const name of Object.keys(names)) {
+  for (const name of ["decisions", "outcomes", "conversions"]) {
     row.querySelector(`.${name}`).dataset.figure = `${name}-${number}`;
   }
   row.querySelector(".rate").dataset.figure = `rate-${number}`;
@@ -23,7 +22,7 @@ function makeRow(number) {
   return row;
 }
 
-function fillRow(row, arm, most) {
+function fillRow(row, arm, most, decimals) {
   write(row.querySelector("th"), arm.treatment ?? "left alone");
   row.classList.toggle("control", arm.treatment === null);
   figure(row.querySelector(".decisions"), fixed(arm.decisions), arm.decisions);
@@ -33,7 +32,6 @@ function fillRow(row, arm, most) {
   figure(row.querySelector(".conversions"), conversions, arm.conversions);
   row.classList.toggle("unknown", arm.rate === null);
   const { value, low, high } = arm.rate ?? { value: null, low: null, high: null };
-  const decimals = decimalsFor(100 * low, 100 * high);
   const told = (part, none) => (arm.rate === null ? none : percent(part, decimals));
   figure(row.querySelector(".rate"), told(value, "no outcome yet"), value);
   figure(row.querySelector(".low"), told(low, ""), low);
@@ -47,10 +45,13 @@ function fillRow(row, arm, most) {
 export function showArms(arms) {
   const body = byId("arms");
   const most = roundShare(Math.max(0, ...arms.map((arm) => arm.rate?.high ?? 0)));
+  // All arms with the same decimals, those that the narrowest interval needs.
+  const widths = arms.flatMap(({ rate }) => (rate === null ? [] : [100 * (rate.high - rate.low)]));
+  const decimals = decimalsFor(Math.min(...widths.filter((width) => width > 0)));
   while (body.rows.length > arms.length) body.deleteRow(-1);
   arms.forEach((arm, number) => {
     if (body.rows[number] === undefined) body.append(makeRow(number));
-    fillRow(body.rows[number], arm, most);
+    fillRow(body.rows[number], arm, most, decimals);
   });
-  write(byId("arms-most"), percent(most, most < 0.001 ? 2 : most < 0.01 ? 1 : 0));
+  write(byId("arms-most"), percent(most, decimalsFor(100 * most)));
 }

@@ -32,7 +32,9 @@ function showTitle({ campaign }) {
   const status = byId("campaign-status");
   figure(status, campaign.status, campaign.status);
   status.dataset.status = campaign.status;
-  byId("campaign-shadow").hidden = campaign.mode !== "shadow";
+  const mode = byId("campaign-mode");
+  figure(mode, campaign.mode, campaign.mode);
+  mode.dataset.mode = campaign.mode;
   byId("shadow-note").hidden = campaign.mode !== "shadow";
   const { users, ends_at: end } = campaign.horizon;
   const horizon = end === undefined ? `for ${fixed(users)} users` : `until ${dateAndTime(new Date(end))}`;
@@ -43,7 +45,7 @@ function showTitle({ campaign }) {
 function showEffect({ incremental }) {
   const known = incremental !== null;
   const { value, low, high } = incremental ?? { value: null, low: null, high: null };
-  const decimals = known ? decimalsFor(low / 10, high / 10, 2) : 0;
+  const decimals = known ? decimalsFor((high - low) / 10, 2) : 0;
   const text = (part) => (known ? fixed(part, decimals) : "");
   byId("incremental").classList.toggle("unknown", !known);
   byId("incremental-range").hidden = !known;
@@ -108,6 +110,7 @@ function showCharts(report) {
   charts ??= makeCharts();
   const { times, spent, plan, price } = points(report);
   const budget = Number(report.campaign.budget);
+  for (const id of ["spend", "price"]) byId(`${id}-panel`).classList.toggle("empty", times.length === 0);
   const close = byId("close-up").getAttribute("aria-pressed") === "true";
   const highest = Math.max(0, ...spent, ...plan);
   const words = planWords(report);
@@ -149,8 +152,7 @@ export function expectReport(name) {
   latest = null;
   byId("board").hidden = true;
   write(byId("campaign-name"), name);
-  for (const id of ["campaign-status", "campaign-about"]) write(byId(id), "");
-  byId("campaign-shadow").hidden = true;
+  for (const id of ["campaign-status", "campaign-mode", "campaign-about"]) write(byId(id), "");
   byId("shadow-note").hidden = true;
 }
 

@@ -17,13 +17,16 @@ function fillRow(row, campaign) {
   const status = row.querySelector(".status");
   write(status, campaign.status);
   status.dataset.status = campaign.status;
-  row.querySelector(".shadow").hidden = campaign.mode !== "shadow";
+  const mode = row.querySelector(".mode");
+  write(mode, campaign.mode);
+  mode.dataset.mode = campaign.mode;
   row.querySelector(".plus").hidden = Number(campaign.reserved) === 0;
   for (const name of ["spent", "reserved", "budget"]) {
     figure(row.querySelector(`[data-figure="campaign-${name}"]`), money(campaign[name]), campaign[name]);
   }
   const decisions = row.querySelector('[data-figure="campaign-decisions"]');
   figure(decisions, fixed(campaign.decisions), campaign.decisions);
+  write(row.querySelector(".word"), campaign.decisions === 1 ? "decision" : "decisions");
   fillBar(row.querySelector(".bar"), campaign);
 }
 

@@ -29,7 +29,6 @@ function roomAbove(highest) {
  * `short` writes it at the axis.
  */
 export class TimeChart {
-  #name;
   #lines;
   #show;
   #short;
@@ -39,12 +38,12 @@ export class TimeChart {
   #parts;
 
   constructor(name, lines, { show, short }) {
-    this.#name = name;
     this.#lines = lines;
     this.#show = show;
     this.#short = short;
     const part = (suffix) => document.getElementById(`${name}-${suffix}`);
-    this.#parts = { plot: part("plot"), legend: part("legend"), details: part("details") };
+    const parts = ["plot", "legend", "when", "details"];
+    this.#parts = Object.fromEntries(parts.map((suffix) => [suffix, part(suffix)]));
     this.#makeLegend();
     this.#makeHead();
     DARK.addEventListener("change", () => this.#rebuild());
@@ -96,8 +95,8 @@ export class TimeChart {
         {
           ...axis,
           grid: { show: false },
-          space: 84,
-          size: 40,
+          space: 66,
+          size: (_, labels) => (labels?.some((label) => label.includes("\n")) ? 42 : 26),
           values: (_, splits, __, ___, step) => timeLabels(splits, step),
         },
         {
@@ -135,11 +134,6 @@ export class TimeChart {
       pair.append(term, value);
       this.#parts.legend.append(pair);
     }
-    const when = document.createElement("div");
-    when.className = "when";
-    when.append(document.createElement("dt"), document.createElement("dd"));
-    write(when.firstChild, "at");
-    this.#parts.legend.append(when);
   }
 
   /** The legend tells the values under the pointer, or else the latest. */
@@ -150,7 +144,7 @@ export class TimeChart {
     const cells = this.#parts.legend.querySelectorAll("dd");
     values.forEach((line, row) => write(cells[row], this.#value(line[place])));
     const time = times[place];
-    write(cells[values.length], time === undefined ? "" : moment(new Date(1_000 * time), true));
+    write(this.#parts.when, time === undefined ? "" : moment(new Date(1_000 * time), true));
   }
 
   #value(value) {

@@ -15,7 +15,7 @@ export const key = {
 /**
  * One loop that asks, shows and waits: no two requests can overlap.
  *
- * It calls `answered(body)`, `refused(status, detail)`, `missing()` or `lost(reason)`.
+ * It calls `answered(body)`, `refused(status)`, `missing()` or `lost(reason)`.
  */
 export class Connection {
   lastSeen = null;
@@ -100,7 +100,7 @@ export class Connection {
       return Math.max(EVERY / 4, EVERY - (performance.now() - began));
     }
     if (status === 401 || status === 403) {
-      this.#tell(() => this.#handler.refused(status, body?.detail ?? ""));
+      this.#tell(() => this.#handler.refused(status));
       return Infinity;
     }
     this.#tell(() => this.#handler.missing());

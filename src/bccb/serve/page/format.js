@@ -17,18 +17,18 @@ export function significant(value, digits = 3) {
   return tidy(new Intl.NumberFormat("en", { maximumSignificantDigits: digits }).format(value));
 }
 
-/** Money as the service writes it, decimal text, with cents; small sums show their first digits. */
+/** Money with cents; small sums show their first digits, and large ones are told without cents. */
 export function money(text) {
   const value = Number(text);
+  if (Math.abs(value) >= 1e6) return fixed(value);
   if (value !== 0 && Math.abs(value) < 0.1) return significant(value, 2);
   return fixed(value, 2);
 }
 
-/** How many decimals tell the ends of an interval apart, to about two digits of its width. */
-export function decimalsFor(low, high, most = 4) {
-  const width = high - low;
+/** How many decimals tell the ends of an interval of this width apart. */
+export function decimalsFor(width, most = 3) {
   if (!(width > 0)) return 1;
-  return Math.min(most, Math.max(0, 1 - Math.floor(Math.log10(width))));
+  return Math.min(most, Math.max(0, -Math.floor(Math.log10(width))));
 }
 
 /** A share as a percentage. */
@@ -38,14 +38,14 @@ export function percent(share, decimals = 1) {
 
 /** A rate per second: fractions matter only while it is slow. */
 export function pace(value) {
-  return value < 10 ? fixed(value, 1) : fixed(value);
+  return value > 0 && value < 10 ? fixed(value, 1) : fixed(value);
 }
 
 const format = (options) => new Intl.DateTimeFormat(LANGUAGE, options);
 const DATE = format({ day: "numeric", month: "short", year: "numeric" });
 const SHORT_DATE = format({ day: "numeric", month: "short" });
-const MINUTE = format({ hour: "2-digit", minute: "2-digit" });
-const SECOND = format({ hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const MINUTE = format({ timeStyle: "short" });
+const SECOND = format({ timeStyle: "medium" });
 
 const sameDay = (one, other) => one.toDateString() === other.toDateString();
 

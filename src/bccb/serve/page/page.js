@@ -46,7 +46,8 @@ function commands() {
   };
   const lines = [`curl ${location.origin}/v1/campaigns`, "-H 'Content-Type: application/json'"];
   if (key.get() !== null) lines.push('-H "Authorization: Bearer $BCCB_KEY"');
-  lines.push(`-d '${JSON.stringify(body)}'`);
+  const fields = Object.entries(body).map(([name, value]) => `"${name}": ${JSON.stringify(value)}`);
+  lines.push(`-d '{${fields.join(",\n       ")}}'`);
   write(byId("create-command"), lines.join(" \\\n  "));
   write(byId("drive-command"), `bccb drive ${location.origin}`);
 }
@@ -99,15 +100,11 @@ const handler = {
     byId("forget").hidden = key.get() === null;
     finishFocus();
   },
-  refused(status, detail) {
+  refused(status) {
     alive();
     lamp("refused", "needs a key");
-    const reasons = {
-      401: key.get() === null ? "This service asks for an API key." : "The service does not know this key.",
-      403: "This key may not read campaigns.",
-    };
-    write(byId("key-reason"), reasons[status]);
-    write(byId("key-mistake"), key.get() === null ? "" : detail);
+    const wrong = status === 403 ? "This key may not read campaigns." : "The service does not know this key.";
+    write(byId("key-mistake"), key.get() === null ? "" : wrong);
     byId("forget").hidden = key.get() === null;
     show("key");
     title("API key");
