@@ -12,7 +12,19 @@ from bccb.errors import BccbError, MissingExtraError
 try:
     import typer
 
-    from bccb.cli import advise, compare, describe, evaluate, paper, policies, simulate, trust
+    from bccb.cli import (
+        advise,
+        compare,
+        describe,
+        evaluate,
+        keys,
+        ledger,
+        paper,
+        policies,
+        serve,
+        simulate,
+        trust,
+    )
     from bccb.cli.console import notes, out
 except ImportError as error:  # the core is installed without the command line's libraries
     sys.exit(f"error: {MissingExtraError(str(error.name), 'lab')}")
@@ -55,6 +67,9 @@ app.command("trust")(trust.command)
 data = typer.Typer(help="Look at the logs of trials.", no_args_is_help=True)
 data.command("describe")(describe.command)
 app.add_typer(data, name="data")
+app.command("serve")(serve.command)
+app.add_typer(keys.app, name="keys")
+app.add_typer(ledger.app, name="ledger")
 
 
 def main() -> None:
