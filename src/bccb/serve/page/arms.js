@@ -53,5 +53,5 @@ export function showArms(arms) {
     if (body.rows[number] === undefined) body.append(makeRow(number));
     fillRow(body.rows[number], arm, most, decimals);
   });
-  write(byId("arms-most"), percent(most, decimalsFor(100 * most)));
+  write(byId("arms-most"), percent(most, Math.max(0, -Math.floor(Math.log10(100 * most)))));
 }

@@ -1,11 +1,12 @@
 // One campaign: what it caused, its money, its pace and its arms.
 
 import { showArms } from "./arms.js";
-import { TimeChart } from "./chart.js";
+import { roomAbove, TimeChart } from "./chart.js";
 import { byId, figure, fillBar, named, share, write } from "./dom.js";
 import { dateAndTime, decimalsFor, duration, fixed, moment, money, pace, percent, significant } from "./format.js";
 
 const UNKNOWN = "cannot be told yet";
+const SHADOW = "cannot be told in shadow";
 let charts = null; // made when first shown: they need a width
 let latest = null;
 
@@ -22,7 +23,7 @@ function makeCharts() {
   const price = new TimeChart(
     "price",
     [{ label: "conversions for a unit of money", sample: "price", colour: "--price", step: true }],
-    { show: (value) => significant(value, 3), short: (value) => significant(value, 3) },
+    { show: (value) => significant(value, 3, true), short: (value) => significant(value, 3) },
   );
   return { spend, price };
 }
@@ -42,20 +43,24 @@ function showTitle({ campaign }) {
   write(byId("campaign-about"), `${campaign.policy.name} \u00b7 ${horizon} \u00b7 since ${began}`);
 }
 
-function showEffect({ incremental }) {
+function showEffect({ campaign, incremental }) {
+  const shadow = campaign.mode === "shadow";
   const known = incremental !== null;
   const { value, low, high } = incremental ?? { value: null, low: null, high: null };
   const decimals = known ? decimalsFor((high - low) / 10, 2) : 0;
   const text = (part) => (known ? fixed(part, decimals) : "");
   byId("incremental").classList.toggle("unknown", !known);
   byId("incremental-range").hidden = !known;
-  named("incremental", known ? text(value) : UNKNOWN, value);
+  named("incremental", known ? text(value) : shadow ? SHADOW : UNKNOWN, value);
   named("incremental-low", text(low), low);
   named("incremental-high", text(high), high);
-  write(byId("incremental-note"), meaning(incremental));
+  write(byId("incremental-note"), meaning(incremental, shadow));
 }
 
-function meaning(incremental) {
+function meaning(incremental, shadow) {
+  if (incremental === null && shadow) {
+    return "That takes the chance with which your own system treats each user.";
+  }
   if (incremental === null) {
     return "That takes outcomes of users who were treated and of like users who were left alone.";
   }
@@ -87,7 +92,8 @@ function forecast({ campaign, money_ends_at: end, now }) {
   if (Number(campaign.remaining) === 0) return ["now", "all is spent or reserved"];
   if (end === null) return [UNKNOWN, ""];
   const date = new Date(end);
-  return [moment(date), `in ${duration((date - new Date(now)) / 1_000)}, if it goes on as of late`];
+  const wait = (date - new Date(now)) / 1_000;
+  return [moment(date, wait < 600), `in ${duration(wait)}, if it goes on as of late`];
 }
 
 /** The series of a report, up to now. */
@@ -117,12 +123,12 @@ function showCharts(report) {
   write(byId("spend-note"), words);
   charts.spend.update(
     [times, spent, plan, times.map(() => budget)],
-    close ? highest : Math.max(highest, budget),
+    close ? roomAbove(highest) : 1.06 * Math.max(highest, budget),
     `Lines of the money spent and planned over time, below the budget. ${words}`,
   );
   const last = price.at(-1);
   const priced = last === undefined ? "No price yet." : `The price is ${significant(last, 3)} now.`;
-  charts.price.update([times, price], Math.max(0, ...price), `A line of the price over time. ${priced}`);
+  charts.price.update([times, price], roomAbove(Math.max(0, ...price)), `A line of the price over time. ${priced}`);
 }
 
 /** How the spending stands against the plan, in a sentence. */

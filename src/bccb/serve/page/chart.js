@@ -8,6 +8,14 @@ const HEIGHT = 240;
 const MOST_ROWS = 12;
 const DARK = matchMedia("(prefers-color-scheme: dark)");
 
+// Whole seconds at least: labels show no less, and would repeat.
+const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200,
+  ...[1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000].map((days) => 86_400 * days)];
+const LEAST = 10; // seconds from side to side
+
+/** The first moments of a campaign are not stretched over the whole chart. */
+const atLeast = (_, first, last) => [first, Math.max(last, first + LEAST)];
+
 /** The value of a colour in the style sheet, as it is now. */
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -18,7 +26,7 @@ function spread(length, most) {
 }
 
 /** A top for the axis that the highest value seldom reaches: the scale then rests. */
-function roomAbove(highest) {
+export function roomAbove(highest) {
   if (!(highest > 0)) return 1;
   const unit = 10 ** Math.floor(Math.log10(highest));
   return [1, 1.5, 2, 3, 4, 5, 6, 8, 10].find((step) => step * unit >= 1.02 * highest) * unit || 11 * unit;
@@ -51,10 +59,10 @@ export class TimeChart {
     this.#parts.details.addEventListener("toggle", () => this.#fillTable());
   }
 
-  /** Show these points: the times, then the values of each line. `top` is the highest to fit. */
+  /** Show these points: the times, then the values of each line. `top` ends the axis. */
   update(data, top, description) {
     this.#data = data;
-    this.#top = roomAbove(top);
+    this.#top = top;
     if (this.#parts.plot.getAttribute("aria-label") !== description) {
       this.#parts.plot.setAttribute("aria-label", description);
     }
@@ -87,15 +95,16 @@ export class TimeChart {
     return {
       width: Math.max(1, this.#parts.plot.clientWidth),
       height: HEIGHT,
-      padding: [8, 8, 0, 0],
+      padding: [8, 24, 0, 0],
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 } },
-      scales: { x: { time: true }, y: { range: () => [0, this.#top] } },
+      scales: { x: { time: true, range: atLeast }, y: { range: () => [0, this.#top] } },
       axes: [
         {
           ...axis,
           grid: { show: false },
           space: 66,
+          incrs: STEPS,
           size: (_, labels) => (labels?.some((label) => label.includes("\n")) ? 42 : 26),
           values: (_, splits, __, ___, step) => timeLabels(splits, step),
         },

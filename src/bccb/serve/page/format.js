@@ -12,9 +12,11 @@ export function fixed(value, decimals = 0) {
   return tidy(new Intl.NumberFormat("en", digits).format(value));
 }
 
-/** A number with at most so many significant digits. */
-export function significant(value, digits = 3) {
-  return tidy(new Intl.NumberFormat("en", { maximumSignificantDigits: digits }).format(value));
+/** A number with at most, or with exactly, so many significant digits. */
+export function significant(value, digits = 3, exactly = false) {
+  const least = exactly ? { minimumSignificantDigits: digits } : {};
+  const format = new Intl.NumberFormat("en", { maximumSignificantDigits: digits, ...least });
+  return tidy(format.format(value));
 }
 
 /** Money with cents; small sums show their first digits, and large ones are told without cents. */
@@ -25,10 +27,10 @@ export function money(text) {
   return fixed(value, 2);
 }
 
-/** How many decimals tell the ends of an interval of this width apart. */
+/** How many decimals an interval of this width deserves: steps of a fifth of it or less. */
 export function decimalsFor(width, most = 3) {
-  if (!(width > 0)) return 1;
-  return Math.min(most, Math.max(0, -Math.floor(Math.log10(width))));
+  if (!(width > 0) || width === Infinity) return 1;
+  return Math.min(most, Math.max(0, Math.ceil(Math.log10(5 / width))));
 }
 
 /** A share as a percentage. */
@@ -75,13 +77,19 @@ export function duration(seconds) {
   return parts.join(" ");
 }
 
+/** A clock without morning and afternoon, where there is no room for them. */
+function narrowClock(date) {
+  const parts = SECOND.formatToParts(date).filter(({ type }) => type !== "dayPeriod");
+  return parts.map(({ value }) => value).join("").trim();
+}
+
 /** Labels of a time axis; the date stands below the first label of each day but today. */
 export function timeLabels(splits, step) {
   let last = new Date();
   return splits.map((at) => {
     const date = new Date(1_000 * at);
     if (step >= DAY) return SHORT_DATE.format(date);
-    const clock = (step >= 60 ? MINUTE : SECOND).format(date);
+    const clock = step >= 60 ? MINUTE.format(date) : narrowClock(date);
     const label = sameDay(date, last) ? clock : `${clock}\n${SHORT_DATE.format(date)}`;
     last = date;
     return label;

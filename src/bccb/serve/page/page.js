@@ -49,7 +49,7 @@ function commands() {
   const fields = Object.entries(body).map(([name, value]) => `"${name}": ${JSON.stringify(value)}`);
   lines.push(`-d '{${fields.join(",\n       ")}}'`);
   write(byId("create-command"), lines.join(" \\\n  "));
-  write(byId("drive-command"), `bccb drive ${location.origin}`);
+  write(byId("drive-command"), `bccb drive --url ${location.origin}`);
 }
 
 // What the connection says
