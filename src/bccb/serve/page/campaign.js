@@ -37,6 +37,7 @@ function showTitle({ campaign }) {
   figure(mode, campaign.mode, campaign.mode);
   mode.dataset.mode = campaign.mode;
   byId("shadow-note").hidden = campaign.mode !== "shadow";
+  write(byId("chooser"), campaign.mode === "shadow" ? "your own system" : "the policy");
   const { users, ends_at: end } = campaign.horizon;
   const horizon = end === undefined ? `for ${fixed(users)} users` : `until ${dateAndTime(new Date(end))}`;
   const began = dateAndTime(new Date(campaign.created_at));
