@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import cycle
 from typing import Any
 
-from bench.service.memory import Book, Decision, Faults, budget_micros, in_lists
+from bench.service.memory import Book, Decision, Faults, budget_micros, in_lists, money_of
 from bench.service.process import Server
 from bench.service.wire import Connection, connect, request_bytes
 
@@ -98,9 +98,9 @@ def check_money(server: Server, books: Iterable[Book], faults: Faults) -> None:
     for book in books:
         _, now = server.call("GET", f"/v1/campaigns/{book.id}")
         expected = book.money()
-        budget, spent, reserved = (
-            budget_micros(now[name]) for name in ("budget", "spent", "reserved")
-        )
+        budget, spent, reserved = money_of(now)
+        if now["decisions"] < book.seen:
+            faults.add("lost", f"{book.seen} decisions were told of, now {now}")
         if spent + reserved > budget or expected["paid"] > expected["budget"]:
             faults.add("overspent", f"{now}, by the answers {expected}")
         found = {**expected, "budget": budget, "paid": spent + reserved}

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from bench.service.memory import Book, Decision, Faults
+from bench.service.memory import Book, Decision, Faults, money_of
 from bench.service.wire import Connection, connect, request_bytes
 
 LARGEST = 60  # decisions in a list
@@ -102,6 +102,7 @@ class Client:
             self.add: 4,
             self.again: 6,
             self.contradict: 3,
+            self.look: 3,
         }
         while True:
             (kind,) = self.draws.choices(list(kinds), list(kinds.values()))
@@ -233,6 +234,20 @@ class Client:
 
         path = f"/v1/campaigns/{book.id}/decisions"
         return Attempt("contradict", request_bytes("POST", path, other), take)
+
+    def look(self, book: Book) -> Attempt:
+        """The campaign as it is now: what is told of it must be there after a kill too."""
+
+        def take(status: int, answer: Any, tries: int) -> None:
+            if status != 200:
+                self._refused("a look at a campaign", status, answer)
+                return
+            budget, spent, reserved = money_of(answer)
+            if spent + reserved > budget:
+                self.faults.add("overspent", str(answer))
+            book.seen = max(book.seen, answer["decisions"])
+
+        return Attempt("look", request_bytes("GET", f"/v1/campaigns/{book.id}"), take)
 
     # The parts of it
 

@@ -25,6 +25,14 @@ def budget_micros(text: str) -> int:
     return int((Decimal(text) * 10**6).to_integral_value(ROUND_FLOOR))
 
 
+def money_of(campaign: dict[str, Any]) -> tuple[int, int, int]:
+    """Micros of budget, spent and reserved, as the service tells them."""
+    budget, spent, reserved = (
+        budget_micros(campaign[name]) for name in ("budget", "spent", "reserved")
+    )
+    return budget, spent, reserved
+
+
 class Faults:
     """What went wrong, by counter, with the first few of each told in full."""
 
@@ -100,6 +108,7 @@ class Book:
     request: dict[str, Any]
     decisions: dict[str, Decision] = field(default_factory=dict)
     added: dict[str, str] = field(default_factory=dict)  # money by request id
+    seen: int = 0  # the most decisions that the service has told of
     recent: list[Decision] = field(default_factory=list)  # touched since the last look
 
     @property
