@@ -104,7 +104,7 @@ class Server:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def kill(self) -> None:
-        """End it at once, as a power cut would."""
+        """End it at once. Unlike in a power cut, what it gave to the kernel is not lost."""
         self.process.kill()
         self.process.wait()
 
