@@ -102,10 +102,8 @@ def opened(path: Path, told: Callable[[str], None] = lambda _: None) -> Iterator
 
 def serve(books: Books, access: Access, listener: socket.socket) -> None:
     """Answer until a signal ends it."""
-    metrics = Metrics()
-    metrics.watch(books)
     config = uvicorn.Config(
-        create_app(Engine(books, metrics), access),
+        create_app(Engine(books, Metrics()), access),
         http=PatientProtocol,
         ws="none",
         log_level="warning",
