@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from bccb.drivers import first_refused
 from bccb.ledger.event import Event, Kind
 from bccb.ledger.money import MICROS, as_text, costs_up
 from bccb.serve.books import Books
 from bccb.serve.campaign import STATUS, Campaign
-from bccb.serve.problem import conflict, invalid
+from bccb.serve.problem import ProblemError, conflict, invalid
 from bccb.serve.schemas import DecisionRequest
 from bccb.serve.terms import Terms
 from bccb.types import COST_RANGE, FEATURE_RANGE, MOST_COST, MOST_FEATURE, Floats, Ints
@@ -40,7 +41,9 @@ def decide(
     if fresh:
         _check_running(campaign, at)
         times = [campaign.now(at)] * len(fresh)
-        new = campaign.deciding(times, [ids[i] for i in fresh], features[fresh], costs[fresh])
+        if made:
+            features, costs = features[fresh], costs[fresh]
+        new = campaign.deciding(times, [ids[i] for i in fresh], features, costs)
         campaign.meter.add(at, len(fresh))
         for i, event in zip(fresh, new, strict=True):
             books.record(campaign, event)
@@ -68,14 +71,23 @@ def _read(terms: Terms, requests: Sequence[DecisionRequest], single: bool) -> tu
         prices.append([costs_up("costs", text) for text in offered])
     features = np.array(rows, np.float64).reshape(len(rows), len(terms.features))
     costs = np.array(prices, np.int64)
-    for i, j in np.argwhere(~(np.abs(features) <= MOST_FEATURE))[:1]:
-        field = f"features.{terms.features[j]}" if single else f"{i}.features.{terms.features[j]}"
-        raise invalid(field, float(features[i, j]), FEATURE_RANGE)
-    for i, k in np.argwhere((costs < 1) | (costs > MOST_COST * MICROS))[:1]:
-        name = terms.treatments[k]
-        field = f"costs.{name}" if single else f"{i}.costs.{name}"
-        raise invalid(field, requests[i].costs[name], COST_RANGE)
+    bad = first_refused(features, costs / MICROS)
+    if bad >= 0:
+        raise _refusal(terms, requests[bad], "" if single else f"{bad}.")
     return features, costs
+
+
+def _refusal(terms: Terms, request: DecisionRequest, where: str) -> ProblemError:
+    """Which field of a request is out of its range."""
+    for name in terms.features:
+        if not abs(request.features[name]) <= MOST_FEATURE:
+            return invalid(f"{where}features.{name}", request.features[name], FEATURE_RANGE)
+    name = next(
+        name
+        for name in terms.treatments
+        if not 1 <= costs_up("costs", request.costs[name]) <= MOST_COST * MICROS
+    )
+    return invalid(f"{where}costs.{name}", request.costs[name], COST_RANGE)
 
 
 def _in_order(given: Mapping[str, Any], names: Sequence[str], where: str, field: str) -> list[Any]:

@@ -53,6 +53,7 @@ class Engine:
 
     def __init__(self, books: Books, metrics: Metrics, clock: Clock = wall_clock) -> None:
         self.books, self.metrics, self.clock = books, metrics, clock
+        metrics.watch(books, clock)
         self.trouble: str | None = None  # why the last commit failed
         self._jobs: deque[Job] = deque()
         self._wake = asyncio.Event()
