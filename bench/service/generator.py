@@ -46,6 +46,11 @@ class Round:
     refusal: str = ""
     server: float = 0.0  # the server's share of one CPU, where that can be told
 
+    @property
+    def rate(self) -> float:
+        """Requests a second."""
+        return self.requests / self.seconds
+
 
 class Loop(Answers):
     """One connection of a round."""
