@@ -20,8 +20,8 @@ def test_quick_load_has_every_row(tmp_path: Path, capsys: pytest.CaptureFixture[
     rows = [line.split()[:3] for line in printed.splitlines()]
     for order in contestants(QUICK):
         assert what(order).split() in [row[: len(what(order).split())] for row in rows]
-    assert printed.count("single decisions over empty") == 4
-    assert printed.count("decisions in lists over single ones") == 2
+    assert printed.count("single over empty") == 4
+    assert printed.count("in lists over single") == 2
     assert "ready again after the kill" in printed
     written = json.loads((tmp_path / "load.json").read_text())
     assert len(written["rounds"]) == len(contestants(QUICK))

@@ -74,13 +74,13 @@ def ratios(samples: Samples) -> Iterator[Ratio]:
         for order, rounds in samples.items()
     }
     for campaigns in (ONE, MANY):
-        told = "1 campaign" if campaigns == ONE else "many"
+        told = "one campaign" if campaigns == ONE else "many"
         for many in (16, 64):
             single, empty = found["decisions", campaigns, 1, many], found["empty", ONE, 0, many]
-            yield _ratio(f"single decisions over empty, {many} conns: {told}", single, empty, 0.5)
+            yield _ratio(f"single over empty, {many} conns: {told}", single, empty, 0.5)
         lists = found["decisions", campaigns, LIST, 16]
         best = max((found["decisions", campaigns, 1, many] for many in (16, 64)), key=_rate)
-        yield _ratio(f"decisions in lists over single ones: {told}", lists, best, 20.0)
+        yield _ratio(f"in lists over single: {told}", lists, best, 20.0)
 
 
 def _ratio(what: str, above: list[Round], below: list[Round], target: float) -> Ratio:
@@ -117,7 +117,9 @@ def show(samples: Samples, sizes: Sizes, sync: float, out: Console) -> None:
     for order, rounds in samples.items():
         table.add_row(what(order), *_cells(order, rounds, sizes))
     out.print(table)
-    verdicts = Table(title="figures of the design", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    verdicts = Table(
+        title="decisions: figures of the design", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
     for column in ("ratio", "figure", "by CPU", "target", ""):
         verdicts.add_column(column)
     for ratio in ratios(samples):
