@@ -108,14 +108,14 @@ class Client(_Connected[httpx.Client]):
 
     ``url`` and ``key`` are else those of ``BCCB_URL`` and ``BCCB_KEY``. A try is given up after
     ``timeout`` seconds without a byte (2 for the connection); where no answer came, or one that
-    says "not now", the call is made again with the same ids, for up to ``patience`` seconds.
+    says "not now", the call is made again with the same ids, for up to ``patience`` seconds::
 
-    >>> with Client("http://127.0.0.1:8000", patience=5) as client:  # doctest: +SKIP
-    ...     summer = client.create_campaign(
-    ...         "summer", budget=500, features=["age"], treatments=["email"], users=10_000
-    ...     )
-    ...     answer = client.decide(summer, features={"age": 41}, costs={"email": "0.77"})
-    ...     client.report_outcome(summer, answer.decision_id, 1)
+        with Client() as client:
+            summer = client.create_campaign(
+                "summer", budget=500, features=["age"], treatments=["email"], users=10_000
+            )
+            answer = client.decide(summer, features={"age": 41}, costs={"email": "0.77"})
+            client.report_outcome(summer, answer.decision_id, 1)
     """
 
     def _open(self, **options: Any) -> httpx.Client:
@@ -181,8 +181,7 @@ class Client(_Connected[httpx.Client]):
 class AsyncClient(_Connected[httpx.AsyncClient]):
     """The service, called and awaited: as :class:`Client`, in coroutines of asyncio.
 
-    >>> async with AsyncClient() as client:  # doctest: +SKIP
-    ...     answer = await client.decide(campaign, features={"age": 41}, costs={"email": "0.77"})
+    In an ``async with AsyncClient() as client`` block: ``answer = await client.decide(...)``.
     """
 
     def _open(self, **options: Any) -> httpx.AsyncClient:
