@@ -11,10 +11,10 @@ import typer
 from rich import box
 from rich.table import Table
 
-from bccb.cli.columns import takes_columns, tell_of
+from bccb.cli.columns import read_and_tell, takes_columns
 from bccb.cli.compare import check_json, parse_seeds, progress_bar
 from bccb.cli.console import notes, out
-from bccb.data import Columns, read_log
+from bccb.data import Columns
 from bccb.errors import InputError
 from bccb.evaluate.advice import Advice, advise
 from bccb.evaluate.rivals import Run, rivals_of
@@ -28,7 +28,8 @@ def command(
     file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[TRIAL]", help="Log of your own randomised trial: .csv, .csv.gz or .parquet."
+            metavar="[TRIAL]",
+            help="Log of your own randomised trial: .csv, .csv.gz, .ndjson or .parquet.",
         ),
     ] = None,
     columns: Columns | None = None,
@@ -105,9 +106,7 @@ def _history(
         raise InputError("--history", history, "left out: the rows of the trial are the history")
     if visits:
         raise InputError("--visits", visits, "used on simulated users, without a trial")
-    log = read_log(file, columns)
-    tell_of(log, columns)
-    return log
+    return read_and_tell(file, columns)
 
 
 def _print(advice: Advice) -> None:

@@ -17,7 +17,9 @@ from bccb.data.describe import Estimate
 
 @takes_columns
 def command(
-    file: Annotated[Path, typer.Argument(help="Log of a trial: .csv, .csv.gz or .parquet.")],
+    file: Annotated[
+        Path, typer.Argument(help="Log of a trial: .csv, .csv.gz, .ndjson or .parquet.")
+    ],
     columns: Columns | None = None,
 ) -> None:
     """Print arms, rates, missing values and balance, and say whether the log looks randomised.
