@@ -383,6 +383,18 @@ def test_a_campaign_is_sent_with_what_was_given_alone(service: Service, connect:
         client.create_campaign(**plain)
 
 
+def test_an_action_is_told_where_it_is_given_even_if_it_is_none(
+    service: Service, connect: Connect
+) -> None:
+    client = connect()
+    client.report_outcome("c1", "a", 1)
+    client.report_outcome("c1", "b", 1, action=None)
+    client.report_outcomes("c1", [Outcome("c", 0), Outcome("d", 0, None), Outcome("e", 0, "x")])
+    *singles, several = (body for _, _, body, _ in service.seen)
+    assert singles == [{"value": 1.0}, {"value": 1.0, "action": None}]
+    assert [each.get("action", "absent") for each in several] == ["absent", None, "x"]
+
+
 def test_a_log_appears_whole_or_not_at_all(
     service: Service, connect: Connect, tmp_path: Path
 ) -> None:

@@ -12,7 +12,17 @@ from bccb.errors import BccbError, MissingExtraError
 try:
     import typer
 
-    from bccb.cli import advise, compare, describe, evaluate, paper, policies, simulate, trust
+    from bccb.cli import (
+        advise,
+        compare,
+        describe,
+        drive,
+        evaluate,
+        paper,
+        policies,
+        simulate,
+        trust,
+    )
     from bccb.cli.console import notes, out
 except ImportError as error:  # the core is installed without the command line's libraries
     sys.exit(f"error: {MissingExtraError(str(error.name), 'lab')}")
@@ -47,6 +57,7 @@ def options(
 
 app.command("advise")(advise.command)
 app.command("compare")(compare.command)
+app.command("drive")(drive.command)
 app.command("evaluate")(evaluate.command)
 app.command("paper")(paper.command)
 app.command("policies")(policies.command)

@@ -13,7 +13,7 @@ from bccb.client.answers import (
     TimeHorizon,
     UsersHorizon,
 )
-from bccb.client.calls import Outcome, User
+from bccb.client.calls import AsDecided, Outcome, User
 from bccb.client.problems import ServiceError, UnreachableError
 from bccb.errors import MissingExtraError
 
@@ -26,6 +26,7 @@ except ImportError as error:
 
 __all__ = [
     "Arm",
+    "AsDecided",
     "AsyncClient",
     "Campaign",
     "Client",

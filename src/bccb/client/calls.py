@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
+from enum import Enum
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 from urllib.parse import quote
@@ -67,18 +68,31 @@ class User:
         return {"decision_id": self.decision_id, "features": features, "costs": costs}
 
 
+class AsDecided(Enum):
+    """What was done to a user whose ``action`` is not told: what the service decided."""
+
+    AS_DECIDED = "as decided"
+
+
+Action: TypeAlias = str | AsDecided | None
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one decision; ``action`` is what your own system did, in a shadow campaign."""
+    """What became of one decision.
+
+    In a shadow campaign, and only there, ``action`` tells the treatment that your own system gave,
+    or None for none.
+    """
 
     decision_id: str
     value: float
-    action: str | None = None
+    action: Action = AsDecided.AS_DECIDED
 
     def fields(self) -> dict[str, Any]:
         """As the service wants it, but for the id."""
-        value = checks.number("value", self.value)
-        return {"value": value} | ({} if self.action is None else {"action": self.action})
+        told = {} if isinstance(self.action, AsDecided) else {"action": self.action}
+        return {"value": checks.number("value", self.value), **told}
 
 
 def create_campaign(
@@ -184,9 +198,15 @@ def decide_many(campaign: CampaignId, users: Sequence[User]) -> Call[tuple[Decis
 
 
 def report_outcome(
-    campaign: CampaignId, decision_id: str, value: float, *, action: str | None = None
+    campaign: CampaignId,
+    decision_id: str,
+    value: float,
+    *,
+    action: Action = AsDecided.AS_DECIDED,
 ) -> Call[OutcomeAnswer]:
-    """Tell what became of a decision: 1 for a conversion, 0 for none."""
+    """Tell what became of a decision: 1 for a conversion, 0 for none. In a shadow campaign, and
+    only there, ``action`` tells the treatment that your own system gave, or None for none.
+    """
     body = _encoded(Outcome(decision_id, value, action).fields())
     path = _path(campaign, "decisions", decision_id, "outcome")
     return Call("PUT", path, parse_as(OutcomeAnswer), body)
