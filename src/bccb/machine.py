@@ -114,6 +114,13 @@ class Machine:
             raise InputError("a refund", micros / MICROS, f"from 0 to the {self.spent} spent")
         self.counts[drivers.REMAINING] += micros
 
+    def warm(self) -> None:
+        """Have the kernels compiled before anybody waits for them; changes nothing."""
+        copy = Machine(self.name, self.composition, self.counts.copy(), self.memory.copy())
+        trace = copy.step(np.zeros(self.features), np.ones(self.treatments))[-1]
+        copy.probability(trace, 1)
+        copy.take(trace, 1, 0.0)
+
     # Deciding and learning
 
     def step(self, x: Floats, costs: Floats) -> tuple[int, int, int, float, float, Floats]:

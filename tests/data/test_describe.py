@@ -19,14 +19,12 @@ from scipy import stats
 from bccb.data import describe, describe_file, lognormal, preset
 from bccb.data.describe import (
     BLOCK,
-    Estimate,
     check_balance,
     chi_square_tail,
-    newcombe,
-    wilson,
 )
 from bccb.data.schema import Columns
 from bccb.errors import InputError
+from bccb.intervals import Interval, newcombe, wilson
 from bccb.types import Floats, Ints, Log
 
 
@@ -95,7 +93,7 @@ def test_the_interval_of_an_effect_holds_it_and_turns_with_it(
     one, other = wilson(rates[0], users[0]), wilson(rates[1], users[1])
     effect, reverse = newcombe(one, other), newcombe(other, one)
     assert effect.low <= effect.value <= effect.high
-    turned = Estimate(-reverse.value, -reverse.high, -reverse.low)
+    turned = Interval(-reverse.value, -reverse.high, -reverse.low)
     assert asdict(effect) == pytest.approx(asdict(turned), abs=1e-12)
 
 

@@ -18,8 +18,11 @@ try:
         describe,
         drive,
         evaluate,
+        keys,
+        ledger,
         paper,
         policies,
+        serve,
         simulate,
         trust,
     )
@@ -66,6 +69,9 @@ app.command("trust")(trust.command)
 data = typer.Typer(help="Look at the logs of trials.", no_args_is_help=True)
 data.command("describe")(describe.command)
 app.add_typer(data, name="data")
+app.command("serve")(serve.command)
+app.add_typer(keys.app, name="keys")
+app.add_typer(ledger.app, name="ledger")
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from rich.table import Table
 from bccb.cli.columns import takes_columns
 from bccb.cli.console import out
 from bccb.data import Columns, Description, describe_file
-from bccb.data.describe import Estimate
+from bccb.intervals import Interval
 
 
 @takes_columns
@@ -67,6 +67,6 @@ def _print_description(found: Description) -> None:
     out.print(found.balance.verdict, highlight=False, style=colour)
 
 
-def _percent(estimate: Estimate, sign: str) -> str:
+def _percent(estimate: Interval, sign: str) -> str:
     ends = f"[{100 * estimate.low:{sign}.3f}, {100 * estimate.high:{sign}.3f}]"
     return f"{100 * estimate.value:{sign}.3f} % {ends}"

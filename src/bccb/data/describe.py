@@ -10,23 +10,14 @@ import numpy as np
 from bccb.data.readers import FilePath, read_complete_rows
 from bccb.data.schema import Columns
 from bccb.errors import InputError
+from bccb.intervals import Interval, newcombe, wilson
 from bccb.types import Floats, Log
 
-NORMAL_QUANTILE = 1.959963984540054  # of 0.975, for 95 % intervals
 LARGE_DIFFERENCE = 0.1  # in standard deviations: the usual bound for a balanced feature
 CHANCE = 0.01  # a p-value below this is no longer put down to chance
 BLOCK = 65_536  # rows whose moments are taken at a time, so that memory does not double
 ROUNDING = 1e-6  # a standard deviation below this part of another is rounding
 RANK_TOLERANCE = 1e-10  # eigenvalues of the correlations below this count as collinearity
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A value with the ends of its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +27,8 @@ class Arm:
     name: str
     users: int
     share: float
-    rate: Estimate  # the mean outcome
-    effect: Estimate | None  # its rate minus the control's; None for the control
+    rate: Interval  # the mean outcome
+    effect: Interval | None  # its rate minus the control's; None for the control
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,28 +84,6 @@ def describe_file(path: FilePath, columns: Columns | None = None) -> Description
     """Describe the complete rows of a file, and count what is missing in the others."""
     log, missing, incomplete = read_complete_rows(path, columns)
     return replace(describe(log), missing=missing, incomplete=incomplete)
-
-
-def wilson(rate: float, users: int) -> Estimate:
-    """Wilson's score interval of a rate: all p with |rate - p| <= z sqrt(p (1 - p) / n).
-
-    >>> wilson(0.0, 100).low, round(wilson(0.0, 100).high, 4)
-    (0.0, 0.037)
-    """
-    z = NORMAL_QUANTILE
-    scale = 1 + z**2 / users
-    centre = (rate + z**2 / (2 * users)) / scale
-    reach = z * math.sqrt(rate * (1 - rate) / users + (z / (2 * users)) ** 2) / scale
-    # At the rates 0 and 1 an end is the rate itself, up to rounding.
-    return Estimate(rate, max(0.0, min(rate, centre - reach)), min(1.0, max(rate, centre + reach)))
-
-
-def newcombe(treated: Estimate, control: Estimate) -> Estimate:
-    """Newcombe's interval of a difference of two rates, from the intervals of the rates."""
-    effect = treated.value - control.value
-    below = math.hypot(treated.value - treated.low, control.high - control.value)
-    above = math.hypot(treated.high - treated.value, control.value - control.low)
-    return Estimate(effect, effect - below, effect + above)
 
 
 def check_balance(log: Log) -> Balance:

@@ -38,17 +38,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from bccb.intervals import Total, difference
 from bccb.types import Floats
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 METHODS = ("IPW", "SNIPS", "DR")
-QUANTILE = 1.959963984540054  # of the normal distribution at 0.975
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +69,6 @@ class Arm:
     weights: Floats  # of each row, 0 where the row had another action
     rates: Floats  # m_a(x)
     squares: Floats | None = None  # the expected squared weight of each row, drawn or not, if known
-
-
-class Total(NamedTuple):
-    """Conversions of all users under one action: the estimate and its variance."""
-
-    value: float
-    variance: float
-    weight: float  # of a typical row, which a conversion that was not seen would have had
 
 
 def estimate_treated(outcomes: Floats, treated: Flags, control: Arm) -> tuple[Estimate, ...]:
@@ -153,30 +145,8 @@ def _total(outcomes: Floats, arm: Arm, guess: Floats, guessed: float) -> Total:
 
 
 def _difference(method: str, treated: Total, control: Total) -> Estimate:
-    """Newcombe's interval of a difference, from the intervals of both totals."""
-    incremental = treated.value - control.value
-    below_treated, above_treated = _reach(treated)
-    below_control, above_control = _reach(control)
-    return Estimate(
-        method,
-        incremental,
-        math.sqrt(treated.variance + control.variance),
-        incremental - math.hypot(below_treated, above_control),
-        incremental + math.hypot(above_treated, below_control),
-    )
-
-
-def _reach(total: Total) -> tuple[float, float]:
-    """How far below and above the estimate S the interval reaches: it holds all totals T with
-    (S - T)^2 <= z^2 V T / S.
-
-    With no conversion the total may still be up to z^2 times the weight of one.
-    """
-    value, variance, weight = total
-    each = variance / value if value > 0 and variance > 0 else weight
-    shift = QUANTILE**2 * each / 2
-    reach = math.sqrt(QUANTILE**2 * variance + shift**2)
-    return reach - shift, reach + shift
+    found, se = difference(treated, control), math.sqrt(treated.variance + control.variance)
+    return Estimate(method, found.value, se, found.low, found.high)
 
 
 def effective_size(weights: Floats) -> float:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    model_validator,
+)
 
 from bccb.policies import DEFAULT
 
@@ -48,7 +57,7 @@ class UsersHorizon(Body):
 class TimeHorizon(Body):
     """The campaign ends at a time; the money is paced by the clock until then."""
 
-    ends_at: datetime = Field(description="With its time zone, such as 2030-01-31T18:00:00Z.")
+    ends_at: AwareDatetime = Field(description="With its time zone, such as 2030-01-31T18:00:00Z.")
     expected_users: int | None = Field(
         None,
         strict=True,
@@ -56,6 +65,20 @@ class TimeHorizon(Body):
         le=10**12,
         description="A forecast of the traffic, if there is one.",
     )
+
+
+BY_USERS, BY_TIME = "by-users", "by-time"
+
+
+def _which_horizon(given: object) -> str:
+    fields = given if isinstance(given, dict) else getattr(given, "__dict__", {})
+    return BY_TIME if "ends_at" in fields else BY_USERS
+
+
+Horizon = Annotated[
+    Annotated[UsersHorizon, Tag(BY_USERS)] | Annotated[TimeHorizon, Tag(BY_TIME)],
+    Discriminator(_which_horizon),
+]
 
 
 class PolicyChoice(Body):
@@ -70,8 +93,8 @@ class CampaignRequest(Body):
 
     name: Name = Field(description="Unlike that of any other campaign.")
     budget: Money
-    horizon: UsersHorizon | TimeHorizon
-    features: list[Name] = Field(max_length=10_000)
+    horizon: Horizon
+    features: list[Name] = Field(max_length=1_000)
     treatments: list[Name] = Field(min_length=1, max_length=100)
     policy: PolicyChoice = Field(default_factory=PolicyChoice)
     outcome_window_seconds: int = Field(
@@ -110,7 +133,7 @@ class Campaign(BaseModel):
     status: Literal["running", "paused", "closed"]
     mode: Literal["live", "shadow"]
     created_at: datetime
-    horizon: UsersHorizon | TimeHorizon
+    horizon: Horizon
     features: list[str]
     treatments: list[str]
     policy: PolicyChoice

@@ -1,0 +1,60 @@
+"""``bccb keys``: API keys of the service."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from bccb.cli.console import notes, out
+from bccb.cli.serve import DEFAULT_LEDGER, LedgerFile
+from bccb.ledger.keys import Scope, keys, make_key, revoke_key
+from bccb.ledger.ledger import Ledger
+from bccb.serve.views import moment
+
+app = typer.Typer(help="Make, list and revoke API keys of the service.", no_args_is_help=True)
+
+
+@app.command("create")
+def create(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose key it is.")],
+    scope: Annotated[
+        Scope,
+        typer.Option(
+            "--scope", help="admin: everything; decide: decisions and outcomes; read: look."
+        ),
+    ] = Scope.DECIDE,
+    ledger: LedgerFile = DEFAULT_LEDGER,
+) -> None:
+    """Make a key and print it: it is shown this once, and kept as a hash.
+
+    **Example**
+
+    `bccb keys create shop --scope decide`
+    """
+    key, text = make_key(Ledger(ledger), name, scope)
+    notes.print(
+        f"key {key.id} for {name}, scope {key.scope.value}; keep it, it is not shown again:"
+    )
+    out.print(text, highlight=False, soft_wrap=True)
+
+
+@app.command("list")
+def list_keys(ledger: LedgerFile = DEFAULT_LEDGER) -> None:
+    """List the keys, without their secrets."""
+    table = Table("id", "name", "scope", "made", "revoked", box=None)
+    for key in keys(Ledger(ledger, read_only=True)):
+        revoked = "" if key.revoked_at is None else moment(key.revoked_at)[:19]
+        table.add_row(key.id, key.name, key.scope.value, moment(key.created_at)[:19], revoked)
+    out.print(table)
+
+
+@app.command("revoke")
+def revoke(
+    key: Annotated[str, typer.Argument(metavar="ID", help="As `bccb keys list` tells it.")],
+    ledger: LedgerFile = DEFAULT_LEDGER,
+) -> None:
+    """Revoke a key; a running service notices within a second."""
+    revoke_key(Ledger(ledger), key)
+    out.print(f"key {key} is revoked")

@@ -1,0 +1,44 @@
+"""``bccb ledger``: look after the file of the service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import Progress
+
+from bccb import __version__
+from bccb.cli.console import notes, out
+from bccb.ledger.ledger import DamagedError, Ledger
+from bccb.serve.recovery import fold, load
+
+app = typer.Typer(help="Look after the ledger of the service.", no_args_is_help=True)
+
+
+@app.command("verify")
+def verify(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The ledger.")],
+) -> None:
+    """Fold every journal from its first event, and compare with what recovery gives.
+
+    Beside a running service it may meet events that come in between: stop the service first, or
+    verify a backup.
+
+    **Example**
+
+    `bccb ledger verify bccb.sqlite`
+    """
+    ledger = Ledger(file, read_only=True)
+    ledger.check_whole()
+    accounts = ledger.accounts()
+    events = 0
+    with Progress(console=notes, transient=True) as progress:
+        for account in progress.track(accounts, description="folding"):
+            origin = ledger.origin(account.key)
+            start = origin if origin is not None and origin.version == __version__ else None
+            if load(ledger, account).to_bytes() != fold(ledger, account, start).to_bytes():
+                told = "the fold of its journal is not what its snapshot says"
+                raise DamagedError(f"campaign {account.id}: {told}")
+            events += account.sequence
+    out.print(f"{len(accounts):,} campaigns, {events:,} events: whole", highlight=False)

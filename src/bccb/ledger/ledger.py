@@ -1,0 +1,251 @@
+"""The ledger in one SQLite file: every commit is durable, and none can overspend.
+
+One process owns the file, and in it one thread writes; others may read, and the command line may
+add and revoke keys beside them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bccb.errors import BccbError, InputError, StateError
+from bccb.ledger.event import FIELDS, Event
+from bccb.ledger.statements import migrations, queries, schema
+
+PAGE = 10_000  # events that are read at once
+WAIT = 10.0  # seconds, for another process that writes a key
+CACHE = -64_000  # KiB of pages in memory
+
+
+class LedgerError(BccbError):
+    """The ledger cannot keep or give what was asked: nothing was changed."""
+
+
+class DamagedError(LedgerError):
+    """The ledger does not hold what it was given; the message says where."""
+
+
+class Account(NamedTuple):
+    """The row of a campaign: where its journal ends, and its money there, in micros."""
+
+    key: int
+    id: str
+    name: str
+    sequence: int
+    seal: int
+    swept: int
+    budget: int
+    spent: int
+    reserved: int
+
+
+class Snapshot(NamedTuple):
+    """The state of a campaign after an event."""
+
+    sequence: int
+    version: str
+    origin: int
+    state: bytes
+    seal: int
+
+
+class Resolved(NamedTuple):
+    """A decision and how it ended, if it did."""
+
+    decision: Event
+    kind: str | None
+    value: float | None
+    action: int | None
+
+
+class Ledger:
+    """A SQLite file. ``read_only`` opens it beside the process that owns it."""
+
+    def __init__(self, path: str | os.PathLike[str], read_only: bool = False) -> None:
+        self.path = Path(path)
+        self._lock: int | None = None
+        if read_only and not self.path.is_file():
+            raise InputError("ledger", str(path), "a file that `bccb serve` has made")
+        self._queries = queries()
+        self._file = self._connect(read_only)
+
+    def _connect(self, read_only: bool) -> sqlite3.Connection:
+        mode = "ro" if read_only else "rwc"
+        try:
+            uri = f"{self.path.resolve().as_uri()}?mode={mode}"
+            file = sqlite3.connect(
+                uri, uri=True, isolation_level=None, check_same_thread=False, timeout=WAIT
+            )
+            file.execute("PRAGMA foreign_keys = ON")
+            file.execute(f"PRAGMA cache_size = {CACHE}")
+            if not read_only:
+                file.execute("PRAGMA journal_mode = WAL")
+                file.execute("PRAGMA synchronous = FULL")
+            _bring_up(file, read_only)
+        except sqlite3.Error as error:
+            raise LedgerError(f"cannot open the ledger {self.path}: {error}") from None
+        return file
+
+    def close(self) -> None:
+        """Close the file, and let others own it."""
+        self._file.close()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def own(self) -> None:
+        """Make this process the one that writes the journal; refused while there is another."""
+        import fcntl  # there is none on Windows, where the rest of the package still works
+
+        self._lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise StateError(f"another process serves the ledger {self.path}") from None
+
+    def check_whole(self) -> None:
+        """Refuse a file whose pages do not fit together."""
+        try:
+            ((found,), *_) = self._file.execute("PRAGMA quick_check(1)").fetchall()
+        except sqlite3.Error as error:
+            raise DamagedError(f"the ledger {self.path} is damaged: {error}") from None
+        if found != "ok":
+            raise DamagedError(f"the ledger {self.path} is damaged: {found}")
+
+    # Reading
+
+    def _rows(self, query: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        try:
+            return self._file.execute(self._queries[query], parameters).fetchall()
+        except sqlite3.Error as error:
+            raise LedgerError(f"cannot read the ledger {self.path}: {error}") from None
+
+    def accounts(self) -> list[Account]:
+        """All campaigns."""
+        return [Account(*row) for row in self._rows("campaigns")]
+
+    def account(self, id_: str) -> Account | None:
+        """One campaign."""
+        rows = self._rows("campaign", (id_,))
+        return Account(*rows[0]) if rows else None
+
+    def first(self, campaign: int) -> Event | None:
+        """The first event of a campaign."""
+        rows = self._rows("events", (campaign, 0, 1))
+        return Event(*rows[0]) if rows else None
+
+    def events(self, campaign: int, after: int = 0) -> Iterator[Event]:
+        """The events of a campaign in order, read page by page so as never to hold up the writer.
+
+        A gap in the sequence is damage.
+        """
+        while True:
+            page = self._rows("events", (campaign, after, PAGE))
+            for row in page:
+                event = Event(*row)
+                if event.sequence != after + 1:
+                    told = f"event {after + 1} of campaign {campaign} is missing"
+                    raise DamagedError(f"the journal of {self.path} is damaged: {told}")
+                after = event.sequence
+                yield event
+            if len(page) < PAGE:
+                return
+
+    def known(self, campaign: int, decisions: Iterable[str]) -> dict[str, list[Event]]:
+        """The events of decisions, by their ids."""
+        found: dict[str, list[Event]] = {}
+        for row in self._rows("known", (campaign, json.dumps(list(decisions)))):
+            found.setdefault(row[FIELDS.index("decision")], []).append(Event(*row))
+        return found
+
+    def decisions_since(self, campaign: int, after: int, limit: int) -> list[Event]:
+        """The next decisions after an event."""
+        return [Event(*row) for row in self._rows("decisions_since", (campaign, after, limit))]
+
+    def resolved(self, campaign: int, after: int, until: int, limit: int) -> list[Resolved]:
+        """The next decisions after an event, with their ends, as things stood after ``until``."""
+        found = self._rows("resolved", (until, campaign, after, until, limit))
+        return [Resolved(Event(*row[: len(FIELDS)]), *row[len(FIELDS) :]) for row in found]
+
+    def snapshot(self, campaign: int) -> Snapshot | None:
+        """The newest state of a campaign."""
+        rows = self._rows("last_snapshot", (campaign,))
+        return Snapshot(*rows[0]) if rows else None
+
+    def origin(self, campaign: int) -> Snapshot | None:
+        """The first state that the newest version of bccb has made of it."""
+        rows = self._rows("origin_snapshot", (campaign,))
+        return Snapshot(*rows[0]) if rows else None
+
+    def seal_at(self, campaign: int, sequence: int) -> int | None:
+        """The seal of one event."""
+        rows = self._rows("seal_at", (campaign, sequence))
+        return int(rows[0][0]) if rows else None
+
+    # Writing
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All that is written within is durable when the block ends, or none of it is there."""
+        try:
+            self._file.execute("BEGIN IMMEDIATE")
+            yield
+            self._file.execute("COMMIT")
+        except BaseException as error:
+            with suppress(sqlite3.Error):
+                if self._file.in_transaction:
+                    self._file.execute("ROLLBACK")
+            if isinstance(error, sqlite3.Error):
+                raise LedgerError(f"cannot write to the ledger {self.path}: {error}") from error
+            raise
+
+    def add_campaign(self, key: int, id_: str, name: str) -> None:
+        """A campaign without events yet. Within a transaction."""
+        self._file.execute(self._queries["add_campaign"], (key, id_, name))
+
+    def append(self, events: Iterable[Event]) -> None:
+        """More events. Within a transaction."""
+        self._file.executemany(self._queries["append"], events)
+
+    def advance(self, account: Account, before: int) -> None:
+        """Bring the row of a campaign from one event to a later one. Within a transaction."""
+        moved = self._file.execute(
+            self._queries["advance"], {**account._asdict(), "before": before}
+        ).rowcount
+        if moved != 1:
+            raise DamagedError(f"somebody else has written to campaign {account.id}")
+
+    def keep(self, campaign: int, snapshot: Snapshot) -> None:
+        """Keep a state, and forget older ones. Within a transaction."""
+        self._file.execute(self._queries["keep_snapshot"], (campaign, *snapshot))
+        self._file.execute(self._queries["forget_snapshots"], (campaign, snapshot.sequence))
+
+    def write_key(self, query: str, parameters: Sequence[Any]) -> int:
+        """Run one of the statements on keys, durably; how many rows it changed."""
+        with self.transaction():
+            return self._file.execute(self._queries[query], parameters).rowcount
+
+    def key_rows(self) -> list[Any]:
+        """All API keys."""
+        return self._rows("keys")
+
+
+def _bring_up(file: sqlite3.Connection, read_only: bool) -> None:
+    """Make the schema, or bring an older one up to it."""
+    steps = migrations()
+    (version,) = file.execute("PRAGMA user_version").fetchone()
+    if version > len(steps) or (read_only and version < len(steps)):
+        told = f"version {version}, and this bccb needs {len(steps)}"
+        raise LedgerError(f"the schema of the ledger is {told}")
+    scripts = [schema()] if version == 0 else steps[version:]
+    if version == len(steps):
+        return
+    file.executescript(
+        f"BEGIN IMMEDIATE; {' '.join(scripts)} PRAGMA user_version = {len(steps)}; COMMIT;"
+    )

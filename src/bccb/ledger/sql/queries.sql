@@ -1,0 +1,92 @@
+-- name: campaigns
+-- All campaigns, in the order of their making.
+SELECT key, id, name, sequence, seal, swept, budget, spent, reserved FROM campaigns ORDER BY key;
+
+-- name: campaign
+-- One campaign by its id.
+SELECT key, id, name, sequence, seal, swept, budget, spent, reserved FROM campaigns WHERE id = ?;
+
+-- name: add_campaign
+-- A campaign without events yet.
+INSERT INTO campaigns (key, id, name, sequence, seal, swept, budget, spent, reserved)
+VALUES (?, ?, ?, 0, 0, 0, 0, 0, 0);
+
+-- name: advance
+-- Bring a campaign's row to the end of its journal, if nobody else has moved it.
+UPDATE campaigns
+SET sequence = :sequence, seal = :seal, swept = :swept,
+    budget = :budget, spent = :spent, reserved = :reserved
+WHERE key = :key AND sequence = :before;
+
+-- name: append
+-- One more event.
+INSERT INTO journal (campaign, sequence, at, kind, decision, number, action, money, value, price,
+                     probability, remaining, detail, seal)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: events
+-- The events of a campaign after one of them, in order.
+SELECT campaign, sequence, at, kind, decision, number, action, money, value, price,
+       probability, remaining, detail, seal
+FROM journal WHERE campaign = ? AND sequence > ? ORDER BY sequence LIMIT ?;
+
+-- name: known
+-- All events of these decisions, in order.
+SELECT campaign, sequence, at, kind, decision, number, action, money, value, price,
+       probability, remaining, detail, seal
+FROM journal
+WHERE campaign = ? AND decision IN (SELECT value FROM json_each(?)) AND decision IS NOT NULL
+ORDER BY sequence;
+
+-- name: decisions_since
+-- The next decisions after an event, in order.
+SELECT campaign, sequence, at, kind, decision, number, action, money, value, price,
+       probability, remaining, detail, seal
+FROM journal
+WHERE campaign = ? AND sequence > ? AND kind = 'decision' ORDER BY sequence LIMIT ?;
+
+-- name: resolved
+-- The next decisions after an event, with their ends, as things stood after another event.
+SELECT d.campaign, d.sequence, d.at, d.kind, d.decision, d.number, d.action, d.money, d.value,
+       d.price, d.probability, d.remaining, d.detail, d.seal, e.kind, e.value, e.action
+FROM journal AS d
+LEFT JOIN journal AS e
+    ON e.campaign = d.campaign AND e.decision = d.decision AND e.sequence <= ?
+    AND CASE WHEN e.kind IN ('outcome', 'expiry', 'cancellation') THEN 'end' ELSE e.kind END = 'end'
+WHERE d.campaign = ? AND d.sequence > ? AND d.sequence <= ? AND d.kind = 'decision'
+ORDER BY d.sequence LIMIT ?;
+
+-- name: keep_snapshot
+-- The state after an event.
+INSERT OR REPLACE INTO snapshots (campaign, sequence, version, origin, state, seal)
+VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: forget_snapshots
+-- Drop those before one that need not be kept.
+DELETE FROM snapshots WHERE campaign = ? AND sequence < ? AND origin = 0;
+
+-- name: last_snapshot
+-- The newest state of a campaign.
+SELECT sequence, version, origin, state, seal FROM snapshots
+WHERE campaign = ? ORDER BY sequence DESC LIMIT 1;
+
+-- name: origin_snapshot
+-- The first state that the newest version has made.
+SELECT sequence, version, origin, state, seal FROM snapshots
+WHERE campaign = ? AND origin = 1 ORDER BY sequence DESC LIMIT 1;
+
+-- name: seal_at
+-- The seal of one event.
+SELECT seal FROM journal WHERE campaign = ? AND sequence = ?;
+
+-- name: add_key
+-- A new API key.
+INSERT INTO keys (id, name, scope, digest, created_at) VALUES (?, ?, ?, ?, ?);
+
+-- name: keys
+-- All API keys, in the order of their making.
+SELECT id, name, scope, digest, created_at, revoked_at FROM keys ORDER BY created_at, id;
+
+-- name: revoke_key
+-- A key that was good until now is not any more.
+UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL;

@@ -1,0 +1,72 @@
+-- The ledger as it is now. A new file begins with this; an older one is brought here by migrations/.
+
+-- One row a campaign: where its journal ends and what its money is there.
+CREATE TABLE campaigns (
+    key INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL UNIQUE,
+    sequence INTEGER NOT NULL,  -- of the last event
+    seal INTEGER NOT NULL,  -- of the last event
+    swept INTEGER NOT NULL,  -- decisions up to this sequence have had their window
+    budget INTEGER NOT NULL,  -- micros
+    spent INTEGER NOT NULL,
+    reserved INTEGER NOT NULL,
+    CONSTRAINT never_overspent CHECK (spent >= 0 AND reserved >= 0 AND spent + reserved <= budget)
+) STRICT;
+
+-- What happened, in order. The state of a campaign is the fold of its rows.
+CREATE TABLE journal (
+    campaign INTEGER NOT NULL REFERENCES campaigns (key),
+    sequence INTEGER NOT NULL CHECK (sequence > 0),
+    at INTEGER NOT NULL,  -- microseconds since 1970
+    kind TEXT NOT NULL,
+    decision TEXT,  -- the client's id
+    number INTEGER,
+    action INTEGER,
+    money INTEGER NOT NULL CHECK (money >= 0),
+    value REAL CHECK (value BETWEEN 0 AND 1),
+    price REAL,
+    probability REAL CHECK (probability BETWEEN 0 AND 1),
+    remaining INTEGER NOT NULL CONSTRAINT never_below_zero CHECK (remaining >= 0),
+    detail BLOB,
+    seal INTEGER NOT NULL,
+    PRIMARY KEY (campaign, sequence)
+) STRICT, WITHOUT ROWID;
+
+-- A decision is made once, ends once, is settled once; a budget request is granted once.
+CREATE UNIQUE INDEX once ON journal (
+    campaign,
+    decision,
+    CASE WHEN kind IN ('outcome', 'expiry', 'cancellation') THEN 'end' ELSE kind END
+) WHERE decision IS NOT NULL;
+
+CREATE TRIGGER journal_is_never_changed BEFORE UPDATE ON journal
+BEGIN
+    SELECT RAISE(ABORT, 'the journal is append-only');
+END;
+
+CREATE TRIGGER journal_is_never_cut BEFORE DELETE ON journal
+BEGIN
+    SELECT RAISE(ABORT, 'the journal is append-only');
+END;
+
+-- The state of a campaign after an event, so that recovery need not begin at the first.
+CREATE TABLE snapshots (
+    campaign INTEGER NOT NULL REFERENCES campaigns (key),
+    sequence INTEGER NOT NULL,
+    version TEXT NOT NULL,  -- of bccb: another one may fold the rows before it differently
+    origin INTEGER NOT NULL,  -- 1: the first of its version, kept for good
+    state BLOB NOT NULL,
+    seal INTEGER NOT NULL,  -- of the event and of the state
+    PRIMARY KEY (campaign, sequence)
+) STRICT, WITHOUT ROWID;
+
+-- API keys. The secret itself is not here.
+CREATE TABLE keys (
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    scope TEXT NOT NULL CHECK (scope IN ('admin', 'decide', 'read')),
+    digest BLOB NOT NULL,  -- SHA-256
+    created_at INTEGER NOT NULL,
+    revoked_at INTEGER
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,28 @@
+"""The SQL of the ledger, by name: ``queries.sql``, the schema and the migrations to it."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "sql"
+
+
+@cache
+def queries() -> dict[str, str]:
+    """Every statement of ``queries.sql`` under the name in the line before it."""
+    parts = re.split(r"^-- name: (\w+)\n", (FOLDER / "queries.sql").read_text(), flags=re.M)
+    return dict(zip(parts[1::2], (text.strip() for text in parts[2::2]), strict=True))
+
+
+@cache
+def schema() -> str:
+    """The schema as it is now."""
+    return (FOLDER / "schema.sql").read_text()
+
+
+@cache
+def migrations() -> tuple[str, ...]:
+    """The steps to it: the first makes version 1 from nothing, the next version 2 from it, ..."""
+    return tuple(path.read_text() for path in sorted((FOLDER / "migrations").glob("*.sql")))

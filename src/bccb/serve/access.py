@@ -1,0 +1,90 @@
+"""Who may ask what: API keys and their scopes, and where none are needed."""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+
+from bccb.errors import StateError
+from bccb.ledger.keys import Key, Scope, keys, scope_of
+from bccb.ledger.ledger import Ledger
+from bccb.serve.problem import ProblemError
+
+OPEN = ("/", "/healthz", "/readyz", "/openapi.json", "/docs")  # tell nothing of any campaign
+OPEN_FOLDERS = ("/page/", "/docs/")
+FRESH = 1.0  # seconds for which keys are not read again: so long a revoked one may still work
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reached from this machine alone."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def scope_for(method: str, path: str) -> Scope | None:
+    """What a request needs; None where it needs no key.
+
+    >>> scope_for("POST", "/v1/campaigns/c1/decisions").value, scope_for("GET", "/")
+    ('decide', None)
+    """
+    if path in OPEN or path.startswith(OPEN_FOLDERS):
+        return None
+    if method in ("GET", "HEAD"):
+        return Scope.READ
+    parts = path.split("/")[4:]  # after /v1/campaigns/{id}
+    return Scope.DECIDE if parts and parts[0] in ("decisions", "outcomes") else Scope.ADMIN
+
+
+class Access:
+    """The keys of a ledger, read again every second."""
+
+    def __init__(self, ledger: Ledger, host: str) -> None:
+        self._ledger = ledger
+        self._keys = keys(ledger)
+        self._read_at = time.monotonic()
+        some = any(key.revoked_at is None for key in self._keys)
+        if not some and not is_loopback(host):
+            told = "make one with `bccb keys create`, or serve on 127.0.0.1"
+            raise StateError(
+                f"{host} can be reached from elsewhere, and there is no API key: {told}"
+            )
+        self.needs_keys = some
+
+    def known(self) -> list[Key]:
+        """All keys."""
+        if time.monotonic() - self._read_at > FRESH:
+            self._keys, self._read_at = keys(self._ledger), time.monotonic()
+        return self._keys
+
+    def check(self, method: str, path: str, host: str, authorization: str) -> None:
+        """Refuse a request that has no right to what it asks."""
+        needed = scope_for(method, path)
+        if not self.needs_keys:
+            # a web page could otherwise reach this machine through a name of its own
+            if host and not is_loopback(_without_port(host)):
+                told = f"the host is {host!r}, but without API keys only this machine is served"
+                raise ProblemError(403, "wrong-host", told)
+            return
+        if needed is None:
+            return
+        kind, _, text = authorization.partition(" ")
+        found = scope_of(self.known(), text.strip()) if kind.lower() == "bearer" else None
+        if found is None:
+            told = "an API key is needed: Authorization: Bearer bccb_..."
+            raise ProblemError(401, "no-key", told)
+        if found not in (needed, Scope.ADMIN):
+            told = f"this key has the scope {found.value!r}, but {needed.value!r} is needed"
+            raise ProblemError(403, "wrong-scope", told)
+
+
+def _without_port(host: str) -> str:
+    """The name in a Host header.
+
+    >>> _without_port("localhost:8000"), _without_port("[::1]:8000"), _without_port("a.b")
+    ('localhost', '::1', 'a.b')
+    """
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0].lower()

@@ -1,0 +1,32 @@
+"""Answers: JSON and problem documents."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from starlette.responses import Response
+
+from bccb.serve.problem import ProblemError
+
+PROBLEM_TYPE = "application/problem+json"
+RETRY_SECONDS = "1"
+
+
+def json_response(content: Any, status: int = 200) -> Response:
+    """Plain types as JSON."""
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Response(text.encode(), status, media_type="application/json")
+
+
+def problem_response(problem: ProblemError) -> Response:
+    """What went wrong."""
+    headers = {}
+    if problem.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    if problem.status == 413:  # the rest of the body is not wanted
+        headers["Connection"] = "close"
+    if problem.status == 503:
+        headers["Retry-After"] = RETRY_SECONDS
+    content = json.dumps(problem.document()).encode()
+    return Response(content, problem.status, headers, media_type=PROBLEM_TYPE)

@@ -1,0 +1,153 @@
+"""The books: all campaigns in memory, and what the open transaction adds to their journals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from bccb import __version__
+from bccb.ledger.event import Event
+from bccb.ledger.ledger import Ledger
+from bccb.serve.campaign import Campaign
+from bccb.serve.problem import unknown
+from bccb.serve.recovery import load, snapshot_of
+from bccb.serve.terms import Terms
+
+SNAPSHOT_EVERY = 5_000  # events of a campaign
+
+
+class Books:
+    """Campaigns by id. One thread changes them; what it records is durable after :meth:`commit`."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self._campaigns: dict[str, Campaign] = {}
+        self._names: dict[str, str] = {}
+        self._keys = 0
+        self._events: list[Event] = []
+        self._by_decision: dict[tuple[int, str], list[Event]] = {}
+        self._before: dict[str, int] = {}  # the sequence of each changed campaign in the ledger
+        self._kept: dict[str, int] = {}  # the sequence of its newest snapshot
+        self._stale: set[str] = set()  # campaigns that are not what the ledger has
+
+    def open(self) -> Iterator[Campaign]:
+        """Bring up every campaign, one after the other."""
+        for account in self.ledger.accounts():
+            campaign = load(self.ledger, account)
+            self._enter(campaign)
+            self._note_snapshot(campaign)
+            snapshot = self.ledger.snapshot(campaign.key)
+            if snapshot is not None and snapshot.version != __version__:
+                with self.ledger.transaction():
+                    self.ledger.keep(campaign.key, snapshot_of(campaign, origin=True))
+            yield campaign
+
+    def _enter(self, campaign: Campaign) -> None:
+        self._campaigns[campaign.id] = campaign
+        self._names[campaign.terms.name] = campaign.id
+        self._keys = max(self._keys, campaign.key)
+
+    # Looking
+
+    def __iter__(self) -> Iterator[Campaign]:
+        return iter(self._campaigns.values())
+
+    def campaign(self, id_: str) -> Campaign:
+        """The campaign with this id."""
+        found = self._campaigns.get(id_)
+        if found is None:
+            raise unknown(f"there is no campaign {id_!r}")
+        return found
+
+    def named(self, name: str) -> Campaign | None:
+        """The campaign with this name."""
+        id_ = self._names.get(name)
+        return None if id_ is None else self._campaigns[id_]
+
+    def known(self, campaign: Campaign, decisions: Iterable[str]) -> dict[str, list[Event]]:
+        """All events of these decisions, also those that are not committed yet."""
+        decisions = list(decisions)
+        found = self.ledger.known(campaign.key, decisions)
+        if campaign.id in self._before:
+            for id_ in decisions:
+                more = self._by_decision.get((campaign.key, id_))
+                if more:
+                    found[id_] = [*found.get(id_, ()), *more]
+        return found
+
+    # Changing
+
+    def add(self, id_: str, terms: Terms) -> Campaign:
+        """A new campaign, under the next key."""
+        campaign = Campaign(self._keys + 1, id_, terms)
+        self._enter(campaign)
+        self._before[id_] = 0
+        self._kept[id_] = 0
+        return campaign
+
+    def record(self, campaign: Campaign, event: Event) -> None:
+        """Add an event that a campaign has made."""
+        self._before.setdefault(campaign.id, event.sequence - 1)
+        self._events.append(event)
+        if event.decision is not None:
+            self._by_decision.setdefault((event.campaign, event.decision), []).append(event)
+
+    def sweep(self, campaign: Campaign, swept: int) -> None:
+        """Remember that decisions up to this event have had their window."""
+        self._before.setdefault(campaign.id, campaign.sequence)
+        campaign.swept = swept
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything to commit."""
+        return bool(self._before)
+
+    def commit(self) -> int:
+        """Make all that was recorded durable, in one transaction; how many events that were."""
+        count = len(self._events)
+        with self.ledger.transaction():
+            for id_, before in self._before.items():
+                campaign = self._campaigns[id_]
+                if before == 0:
+                    self.ledger.add_campaign(campaign.key, id_, campaign.terms.name)
+            self.ledger.append(self._events)
+            for id_, before in self._before.items():
+                campaign = self._campaigns[id_]
+                self.ledger.advance(campaign.account(), before)
+                if campaign.sequence - self._kept[id_] >= SNAPSHOT_EVERY:
+                    self.ledger.keep(campaign.key, snapshot_of(campaign, origin=False))
+                    self._kept[id_] = campaign.sequence
+        self._forget()
+        return count
+
+    def abandon(self) -> None:
+        """Nothing that was recorded has happened: changed campaigns must be read again."""
+        self._stale.update(self._before)
+        self._forget()
+
+    def refresh(self) -> None:
+        """Read what was abandoned from the ledger again."""
+        while self._stale:
+            id_ = next(iter(self._stale))
+            account = self.ledger.account(id_)
+            campaign = None if account is None else load(self.ledger, account)
+            before = self._campaigns.pop(id_)
+            del self._names[before.terms.name]
+            if campaign is not None:
+                self._enter(campaign)
+                self._note_snapshot(campaign)
+            self._stale.discard(id_)
+
+    def _note_snapshot(self, campaign: Campaign) -> None:
+        snapshot = self.ledger.snapshot(campaign.key)
+        self._kept[campaign.id] = 0 if snapshot is None else snapshot.sequence
+
+    def _forget(self) -> None:
+        self._events, self._by_decision, self._before = [], {}, {}
+
+    def keep_all(self) -> None:
+        """A snapshot of every campaign that has moved since its last one."""
+        with self.ledger.transaction():
+            for campaign in self:
+                if campaign.sequence > self._kept[campaign.id]:
+                    self.ledger.keep(campaign.key, snapshot_of(campaign, origin=False))
+                    self._kept[campaign.id] = campaign.sequence

@@ -1,0 +1,118 @@
+"""Campaigns: opened, given more money, paused, resumed and closed.
+
+Each function checks first and changes after. They run one at a time, in the thread
+that owns the books; ``at`` is the time in microseconds.
+"""
+
+from __future__ import annotations
+
+import secrets
+from datetime import timedelta
+
+from bccb.ledger.event import Kind
+from bccb.ledger.money import MICROS, as_text, budget_down
+from bccb.machine import MOST_MONEY
+from bccb.serve.books import Books
+from bccb.serve.campaign import Campaign
+from bccb.serve.log import CONTROL, taken_names
+from bccb.serve.problem import ProblemError, conflict, invalid
+from bccb.serve.schemas import CampaignRequest, TimeHorizon
+from bccb.serve.terms import Terms
+from bccb.serve.views import EPOCH
+
+
+def terms_of(asked: CampaignRequest, at: int) -> Terms:
+    """The terms that a request asks for, checked but for the policy's own."""
+    budget = budget_down("budget", asked.budget)
+    if not 1 <= budget <= MOST_MONEY * MICROS:
+        raise invalid("budget", asked.budget, f"above 0 and at most {MOST_MONEY:,.0f}")
+    by_time = asked.horizon if isinstance(asked.horizon, TimeHorizon) else None
+    ends_at = None if by_time is None else (by_time.ends_at - EPOCH) // timedelta(microseconds=1)
+    if ends_at is not None and ends_at <= at:
+        raise invalid("horizon.ends_at", str(by_time and by_time.ends_at), "in the future")
+    treatments = tuple(asked.treatments)
+    if CONTROL in treatments:
+        raise invalid("treatments", CONTROL, "another name: it stands for those left alone")
+    for name in asked.features:
+        if name in taken_names(treatments):
+            raise invalid("features", name, "another name: the log has a column with this one")
+    return Terms(
+        name=asked.name,
+        budget=budget,
+        users=None if isinstance(asked.horizon, TimeHorizon) else asked.horizon.users,
+        ends_at=ends_at,
+        expected_users=None if by_time is None else by_time.expected_users,
+        features=tuple(asked.features),
+        treatments=treatments,
+        policy=asked.policy.name,
+        parameters=asked.policy.params,
+        window=asked.outcome_window_seconds * MICROS,
+        seed=secrets.randbits(32) if asked.seed is None else asked.seed,
+        shadow=asked.mode == "shadow",
+        learned_from=asked.learned_from,
+        opened_at=at,
+        asked=asked.model_dump_json(),
+    )
+
+
+def open_campaign(books: Books, at: int, terms: Terms) -> tuple[Campaign, bool]:
+    """A new campaign, or the one that the same request has opened before; whether it is new."""
+    found = books.named(terms.name)
+    if found is not None:
+        if found.terms.asked == terms.asked:
+            return found, False
+        told = f"there is another campaign with the name {terms.name!r}"
+        raise conflict("name-taken", told, "name")
+    memory = None
+    if terms.learned_from is not None:
+        memory = _learned(books, terms)
+    campaign = books.add(f"c{secrets.token_hex(5)}", terms)
+    books.record(campaign, campaign.opening())
+    if memory is not None:
+        books.record(campaign, campaign.learning(at, memory))
+    return campaign, True
+
+
+def _learned(books: Books, terms: Terms) -> bytes:
+    """What the campaign named in the terms has learned, if it is of the same make."""
+    try:
+        source = books.campaign(terms.learned_from or "")
+    except ProblemError:
+        raise invalid("learned_from", terms.learned_from, "the id of a campaign") from None
+    same = (source.terms.features, source.terms.treatments, source.machine.composition)
+    machine = terms.machine()
+    if (terms.features, terms.treatments, machine.composition) != same or (
+        machine.parameters != source.machine.parameters
+    ):
+        allowed = "a campaign with the same features, treatments and policy"
+        raise invalid("learned_from", terms.learned_from, allowed)
+    return source.machine.memory.tobytes()
+
+
+def add_budget(books: Books, at: int, campaign_id: str, add: str, request: str | None) -> Campaign:
+    """More money, once for each request."""
+    campaign = books.campaign(campaign_id)
+    micros = budget_down("add", add)
+    request = request or f"auto-{secrets.token_hex(12)}"
+    for event in books.known(campaign, [request]).get(request, ()):
+        if event.kind == Kind.BUDGET:
+            if event.money != micros:
+                told = f"request {request!r} has added {as_text(event.money)} already"
+                raise conflict("id-taken", told, "request_id")
+            return campaign
+    if campaign.status == Kind.CLOSED or campaign.terms.ended(max(at, campaign.at)):
+        raise conflict("campaign-closed", f"campaign {campaign_id} is over")
+    if not 1 <= micros <= MOST_MONEY * MICROS - campaign.budget:
+        raise invalid("add", add, f"above 0, with the budget at most {MOST_MONEY:,.0f}")
+    books.record(campaign, campaign.adding(at, request, micros))
+    return campaign
+
+
+def turn(books: Books, at: int, campaign_id: str, kind: Kind) -> Campaign:
+    """Pause, resume or close a campaign; to do so twice does nothing more."""
+    campaign = books.campaign(campaign_id)
+    if campaign.status == Kind.CLOSED and kind != Kind.CLOSED:
+        raise conflict("campaign-closed", f"campaign {campaign_id} is closed, which is for good")
+    if campaign.status != kind:
+        books.record(campaign, campaign.turning(at, kind))
+    return campaign

@@ -1,0 +1,183 @@
+"""The engine: one thread that owns the books and commits for all who wait together.
+
+Requests that arrive while a commit is under way wait for the next one and share it. Each is
+answered when what it did is durable, and not before. If a commit fails, nobody is told that
+anything happened, and the books are read from the ledger again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from bccb.ledger.ledger import DamagedError, LedgerError
+from bccb.serve.books import Books
+from bccb.serve.metrics import Metrics
+from bccb.serve.outcomes import sweep
+from bccb.serve.problem import ProblemError, not_durable
+
+T = TypeVar("T")
+Clock = Callable[[], int]
+
+LONGEST_QUEUE = 10_000  # requests; those beyond it are refused at once
+MOST_AT_ONCE = 512  # requests in one commit
+TICK = 0.5  # seconds between looks at windows that have passed
+PAUSE = 0.5  # seconds without a further try after a commit has failed
+NOT_WRITTEN = "the ledger cannot be written: nothing was done"
+
+logger = logging.getLogger("bccb.serve")
+
+
+def wall_clock() -> int:
+    """Microseconds since 1970."""
+    return time.time_ns() // 1_000
+
+
+class Job(NamedTuple):
+    """A request that waits."""
+
+    command: Callable[[Books, int], Any]
+    future: asyncio.Future[Any]
+
+
+class Engine:
+    """Runs commands on the books, one after the other, and answers after the commit."""
+
+    def __init__(self, books: Books, metrics: Metrics, clock: Clock = wall_clock) -> None:
+        self.books, self.metrics, self.clock = books, metrics, clock
+        self.trouble: str | None = None  # why the last commit failed
+        self._jobs: deque[Job] = deque()
+        self._wake = threading.Condition()
+        self._stopping = False
+        self._try_again = 0.0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread(target=self._run, name="bccb-engine", daemon=True)
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin to work; answers go to this loop."""
+        self._loop = loop
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish what waits, keep a snapshot of everything, and end."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify()
+        self._thread.join()
+        if self.trouble is None:
+            try:
+                self.books.keep_all()
+            except LedgerError as error:
+                logger.warning("no snapshots were kept: %s", error)
+
+    async def do(self, command: Callable[[Books, int], T]) -> T:
+        """Run a command; its result, once that is durable."""
+        if len(self._jobs) >= LONGEST_QUEUE:
+            raise ProblemError(503, "overloaded", "too many requests are waiting: try again later")
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        with self._wake:
+            if self._stopping:
+                raise not_durable("the service is stopping")
+            self._jobs.append(Job(command, future))
+            self._wake.notify()
+        return await future
+
+    # In the thread
+
+    def _run(self) -> None:
+        next_tick = time.monotonic() + TICK
+        while True:
+            jobs = self._take(next_tick)
+            if not jobs and self._stopping:
+                return
+            if time.monotonic() >= next_tick:
+                next_tick = time.monotonic() + (0.0 if self._tick() else TICK)
+            if jobs:
+                self._answer(jobs, self._work(jobs))
+
+    def _take(self, until: float) -> list[Job]:
+        """All that waits; an empty list when the time is up."""
+        with self._wake:
+            while not self._jobs and not self._stopping:
+                if not self._wake.wait(max(until - time.monotonic(), 0.0)):
+                    break
+            return [self._jobs.popleft() for _ in range(min(len(self._jobs), MOST_AT_ONCE))]
+
+    def _tick(self) -> bool:
+        """Let windows pass; whether there is more of that to do at once."""
+        if self._failing():
+            return False
+        try:
+            self.books.refresh()
+            more = sweep(self.books, self.clock())
+            self._commit()
+            return more
+        except Exception as error:  # whatever it was: nothing of it has happened
+            self._give_up(error)
+            return False
+
+    def _work(self, jobs: list[Job]) -> list[Any]:
+        """The results of all, or the errors instead; every one durable."""
+        at = self.clock()
+        results: list[Any] = []
+        try:
+            self.books.refresh()
+            for job in jobs:
+                try:
+                    results.append(job.command(self.books, at))
+                except ProblemError as problem:
+                    results.append(problem)
+            if self.books.changed and self._failing():
+                raise LedgerError(self.trouble or "")
+            self._commit()
+        except Exception as error:
+            self._give_up(error)
+            return [not_durable(NOT_WRITTEN) for _ in jobs]
+        return results
+
+    def _failing(self) -> bool:
+        return self.trouble is not None and time.monotonic() < self._try_again
+
+    def _commit(self) -> None:
+        if not self.books.changed:
+            return
+        begin = time.perf_counter()
+        events = self.books.commit()
+        self.metrics.note_commit(time.perf_counter() - begin, events)
+        if self.trouble is not None:
+            logger.warning("the ledger can be written again")
+            self.trouble = None
+
+    def _give_up(self, error: Exception) -> None:
+        """Nothing of this batch has happened: the books are again as the ledger has them."""
+        if self.trouble is None:
+            logger.error("nothing was done: %s", error, exc_info=not isinstance(error, LedgerError))
+        self.metrics.failures.inc()
+        self.trouble = str(error) if isinstance(error, LedgerError) else "an error of the service"
+        self._try_again = time.monotonic() + PAUSE
+        if isinstance(error, DamagedError):  # nothing can be trusted any more
+            logger.critical("the service stops deciding: %s", error)
+            self._try_again = float("inf")
+        self.books.abandon()
+
+    def _answer(self, jobs: list[Job], results: list[Any]) -> None:
+        assert self._loop is not None
+        try:
+            self._loop.call_soon_threadsafe(_deliver, jobs, results)
+        except RuntimeError:  # the loop has ended, and with it everybody who waited
+            logger.info("%d answers found nobody", len(jobs))
+
+
+def _deliver(jobs: list[Job], results: list[Any]) -> None:
+    for job, result in zip(jobs, results, strict=True):
+        if job.future.done():  # the client has gone
+            continue
+        if isinstance(result, ProblemError):
+            job.future.set_exception(result)
+        else:
+            job.future.set_result(result)

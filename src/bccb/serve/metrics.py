@@ -1,0 +1,87 @@
+"""What Prometheus can read of the service."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from bccb.serve.books import Books
+
+SECONDS = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+MICROS = 1_000_000
+MOST_LABELLED = 100  # campaigns with figures of their own: Prometheus keeps one series for each
+
+
+class Metrics:
+    """Counters of one service, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "bccb_http_requests",
+            "Requests that were answered.",
+            ("route", "status"),
+            registry=self.registry,
+        )
+        self.seconds = Histogram(
+            "bccb_http_request_seconds",
+            "How long requests took.",
+            ("route",),
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self.commits = Histogram(
+            "bccb_commit_seconds",
+            "How long commits took.",
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self.events = Counter("bccb_events", "Events in the journal.", registry=self.registry)
+        self.failures = Counter(
+            "bccb_commit_failures", "Commits that failed.", registry=self.registry
+        )
+        self.clock_behind = Gauge(
+            "bccb_clock_behind_seconds",
+            "By how much the clock is behind the last event.",
+            registry=self.registry,
+        )
+
+    def note_commit(self, seconds: float, events: int) -> None:
+        """One more commit."""
+        self.commits.observe(seconds)
+        self.events.inc(events)
+
+    def watch(self, books: Books) -> None:
+        """Tell the money of campaigns, too."""
+        self.registry.register(_Campaigns(books))
+
+    def text(self) -> bytes:
+        """All of it, as Prometheus reads it."""
+        return generate_latest(self.registry)
+
+
+class _Campaigns(Collector):
+    def __init__(self, books: Books) -> None:
+        self.books = books
+
+    def collect(self) -> list[GaugeMetricFamily]:
+        """The money and counts of campaigns, the newest ones if there are many."""
+        families = {
+            name: GaugeMetricFamily(f"bccb_campaign_{name}", about, labels=("campaign",))
+            for name, about in (
+                ("budget", "The budget, in currency units."),
+                ("spent", "What is spent of it."),
+                ("reserved", "What is held for treatments whose outcome is not known."),
+                ("decisions", "Users who were decided on."),
+                ("open", "Decisions whose outcome is not known."),
+            )
+        }
+        for campaign in list(self.books)[-MOST_LABELLED:]:
+            label = [campaign.id]
+            families["budget"].add_metric(label, campaign.budget / MICROS)
+            families["spent"].add_metric(label, campaign.spent / MICROS)
+            families["reserved"].add_metric(label, campaign.reserved / MICROS)
+            families["decisions"].add_metric(label, campaign.machine.decisions)
+            families["open"].add_metric(label, campaign.open)
+        return list(families.values())

@@ -1,0 +1,179 @@
+"""What becomes of decisions: outcomes, cancellations, settlements, and windows that pass.
+
+All checks come before the first change. They run one at a time, in the thread
+that owns the books; ``at`` is the time in microseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import Any
+
+from bccb.ledger.event import Kind
+from bccb.ledger.money import as_text, costs_up
+from bccb.serve.books import Books
+from bccb.serve.campaign import Campaign, Known
+from bccb.serve.problem import conflict, invalid, unknown
+from bccb.serve.schemas import OutcomeItem
+from bccb.serve.terms import Terms
+
+SWEPT_AT_ONCE = 1_000
+
+
+def observe(
+    books: Books,
+    at: int,
+    campaign_id: str,
+    items: Sequence[OutcomeItem],
+    single: bool,
+) -> list[dict[str, Any]]:
+    """Record outcomes, each once."""
+    campaign = books.campaign(campaign_id)
+    known = books.known(campaign, [item.decision_id for item in items])
+    planned: dict[str, tuple[float, int]] = {}
+    fresh: list[tuple[Known, tuple[float, int]]] = []
+    answers: list[dict[str, Any]] = []
+    for i, item in enumerate(items):
+        where = "" if single else f"{i}."
+        found = Known.of(known.get(item.decision_id, ()))
+        if found is None:
+            told = f"campaign {campaign_id} has made no decision {item.decision_id!r}"
+            raise unknown(told, None if single else f"{i}.decision_id")
+        reported = item.value, _done(campaign.terms, found, item, where)
+        if item.decision_id in planned:
+            before, status = planned[item.decision_id], "already_recorded"
+        else:
+            before, status = _standing(campaign, at, found, reported, where)
+        if status != "too_late" and before != reported:
+            told = f"decision {item.decision_id!r} has the outcome {before[0]:g} already"
+            raise conflict("outcome-differs", told, f"{where}value")
+        planned.setdefault(item.decision_id, before)
+        answers.append({"decision_id": item.decision_id, "value": before[0], "status": status})
+        if status == "recorded":
+            fresh.append((found, reported))
+    for found, reported in fresh:
+        books.record(campaign, campaign.observing(at, found, *reported))
+    return answers
+
+
+def _done(terms: Terms, known: Known, item: OutcomeItem, where: str) -> int:
+    """What was done to the user: as decided, or as the other system of a shadow campaign says."""
+    given = "action" in item.model_fields_set
+    if not terms.shadow:
+        if given:
+            raise invalid(f"{where}action", item.action, "absent: the campaign is no shadow")
+        return known.decision.action or 0
+    if not given:
+        raise invalid(f"{where}action", None, "given: a treatment, or null for none")
+    if item.action is not None and item.action not in terms.position:
+        raise invalid(
+            f"{where}action", item.action, f"null or one of {', '.join(terms.treatments)}"
+        )
+    return terms.position[item.action] if item.action is not None else 0
+
+
+def _standing(
+    campaign: Campaign, at: int, known: Known, reported: tuple[float, int], where: str
+) -> tuple[tuple[float, int], str]:
+    """The outcome and action that count for a decision once this report is in, and its status."""
+    end = known.end
+    if end is None:
+        late = max(at, campaign.at) > known.decision.at + campaign.terms.window
+        return ((0.0, reported[1]), "too_late") if late else (reported, "recorded")
+    if end.kind == Kind.CANCELLATION:
+        told = f"decision {known.decision.decision!r} was cancelled"
+        raise conflict("decision-cancelled", told, f"{where}decision_id" if where else None)
+    if end.kind == Kind.EXPIRY:
+        return (0.0, reported[1]), "already_recorded" if reported[0] == 0.0 else "too_late"
+    return (end.value or 0.0, end.action or 0), "already_recorded"
+
+
+def cancel(books: Books, at: int, campaign_id: str, decision: str) -> dict[str, Any]:
+    """Undo a decision whose treatment was not delivered."""
+    campaign, known = _find(books, campaign_id, decision)
+    if known.end is None and known.settlement is None:
+        event = campaign.cancelling(at, known)
+        books.record(campaign, event)
+        known = known._replace(end=event)
+    elif known.end is None or known.end.kind != Kind.CANCELLATION:
+        told = f"decision {decision!r} has an outcome or was settled: it cannot be cancelled"
+        raise conflict("decision-ended", told)
+    return _state(campaign, known)
+
+
+def settle(books: Books, at: int, campaign_id: str, decision: str, cost: str) -> dict[str, Any]:
+    """Tell what a treatment cost in the end."""
+    campaign, known = _find(books, campaign_id, decision)
+    micros, reserved = costs_up("cost", cost), known.decision.money
+    if known.end is not None and known.end.kind == Kind.CANCELLATION:
+        raise conflict("decision-cancelled", f"decision {decision!r} was cancelled")
+    if not known.decision.action:
+        raise conflict("not-treated", f"decision {decision!r} was to leave the user alone")
+    if micros > reserved:
+        raise invalid("cost", cost, f"at most {as_text(reserved)}, what was reserved")
+    if known.settlement is None:
+        if known.end is not None and known.end.money:
+            raise conflict("not-treated", f"the money for {decision!r} has returned already")
+        event = campaign.settling(at, known, micros)
+        books.record(campaign, event)
+        known = known._replace(settlement=event)
+    elif known.settlement.money != micros:
+        told = f"decision {decision!r} was settled at {as_text(known.settlement.money)}"
+        raise conflict("settlement-differs", told, "cost")
+    return _state(campaign, known)
+
+
+def _find(books: Books, campaign_id: str, decision: str) -> tuple[Campaign, Known]:
+    campaign = books.campaign(campaign_id)
+    known = Known.of(books.known(campaign, [decision]).get(decision, ()))
+    if known is None:
+        raise unknown(f"campaign {campaign_id} has made no decision {decision!r}")
+    return campaign, known
+
+
+def status_of(known: Known) -> str:
+    """Where a decision stands."""
+    ends = {Kind.OUTCOME: "observed", Kind.EXPIRY: "expired", Kind.CANCELLATION: "cancelled"}
+    return "open" if known.end is None else ends[Kind(known.end.kind)]
+
+
+def _state(campaign: Campaign, known: Known) -> dict[str, Any]:
+    held = known.held - (known.end.money if known.end is not None else 0)
+    waits = known.end is None and known.settlement is None
+    action = known.decision.action
+    return {
+        "decision_id": known.decision.decision,
+        "treatment": campaign.terms.treatments[action - 1] if action else None,
+        "status": status_of(known),
+        "reserved": as_text(held if waits else 0),
+        "spent": as_text(0 if waits else held),
+        "remaining": as_text(campaign.remaining),
+    }
+
+
+def sweep(books: Books, at: int) -> bool:
+    """Let outcomes count as none whose window has passed; whether there may be more to do."""
+    more = False
+    for campaign in books:
+        if campaign.open and at >= campaign.sweep_at:
+            more = _sweep(books, at, campaign) or more
+    return more
+
+
+def _sweep(books: Books, at: int, campaign: Campaign) -> bool:
+    window = campaign.terms.window
+    until = max(at, campaign.at) - window - 1
+    next_ones = books.ledger.decisions_since(campaign.key, campaign.swept, SWEPT_AT_ONCE)
+    due = list(takewhile(lambda event: event.at <= until, next_ones))
+    first_to_come = next_ones[len(due)].at if len(due) < len(next_ones) else max(at, campaign.at)
+    if not due:
+        campaign.sweep_at = first_to_come + window + 1
+        return False
+    events = books.known(campaign, [event.decision or "" for event in due])
+    for event in due:
+        known = Known.of(events[event.decision or ""])
+        if known is not None and known.end is None:
+            books.record(campaign, campaign.expiring(at, known))
+    books.sweep(campaign, due[-1].sequence)
+    return len(due) == SWEPT_AT_ONCE

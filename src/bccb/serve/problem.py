@@ -1,0 +1,48 @@
+"""What is answered where something is wrong: RFC 9457 problem documents."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from bccb.errors import BccbError
+
+
+class ProblemError(BccbError):
+    """A refusal: nothing was changed."""
+
+    def __init__(self, status: int, kind: str, detail: str, field: str | None = None) -> None:
+        super().__init__(detail)
+        self.status, self.kind, self.detail, self.field = status, kind, detail, field
+
+    def document(self) -> dict[str, Any]:
+        """The answer's body."""
+        told = {
+            "type": f"urn:bccb:problem:{self.kind}",
+            "title": HTTPStatus(self.status).phrase,
+            "status": self.status,
+            "detail": self.detail,
+        }
+        return told if self.field is None else {**told, "field": self.field}
+
+
+def invalid(field: str, value: object, allowed: str) -> ProblemError:
+    """A field is not as it must be."""
+    text = repr(value)
+    shown = text if len(text) <= 100 else f"{text[:100]}…"
+    return ProblemError(422, "invalid-field", f"{field} is {shown}, but must be {allowed}", field)
+
+
+def conflict(kind: str, detail: str, field: str | None = None) -> ProblemError:
+    """A request contradicts what is already so."""
+    return ProblemError(409, kind, detail, field)
+
+
+def unknown(detail: str, field: str | None = None) -> ProblemError:
+    """There is no such thing."""
+    return ProblemError(404, "unknown", detail, field)
+
+
+def not_durable(detail: str) -> ProblemError:
+    """What was asked could not be kept, and so was not done."""
+    return ProblemError(503, "not-durable", detail)

@@ -1,0 +1,293 @@
+"""The routes of the API. Each reads a body, runs a command in the engine and tells its result."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Annotated, Any, Literal, TypeVar
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import TypeAdapter
+from starlette.background import BackgroundTask
+from starlette.responses import FileResponse, StreamingResponse
+
+from bccb.errors import InputError
+from bccb.ledger.event import Kind
+from bccb.ledger.ledger import Ledger
+from bccb.serve import campaigns, decisions, log, outcomes, schemas
+from bccb.serve.answers import json_response
+from bccb.serve.body import parse, read
+from bccb.serve.books import Books
+from bccb.serve.campaign import Campaign
+from bccb.serve.engine import Engine
+from bccb.serve.openapi import answers, takes
+from bccb.serve.problem import ProblemError, invalid
+from bccb.serve.schemas import (
+    ID,
+    MOST_BATCH,
+    BudgetRequest,
+    CampaignRequest,
+    DecisionRequest,
+    OutcomeItem,
+    OutcomeRequest,
+    SettleRequest,
+)
+from bccb.serve.views import campaign_view, report_view
+
+T = TypeVar("T")
+CampaignId = Annotated[str, Path(examples=["c0123456789"])]
+DecisionPath = Annotated[str, Path(pattern=ID, max_length=128, examples=["order-17"])]
+
+CAMPAIGN = TypeAdapter(CampaignRequest)
+BUDGET = TypeAdapter(BudgetRequest)
+DECISION = TypeAdapter(DecisionRequest)
+DECISIONS = TypeAdapter(list[DecisionRequest])
+OUTCOME = TypeAdapter(OutcomeRequest)
+OUTCOMES = TypeAdapter(list[OutcomeItem])
+SETTLEMENT = TypeAdapter(SettleRequest)
+TURNS = {"pause": Kind.PAUSED, "resume": Kind.RESUMED, "close": Kind.CLOSED}
+
+
+def check_count(items: list[T]) -> list[T]:
+    """Refuse a list that is empty or too long."""
+    if not 1 <= len(items) <= MOST_BATCH:
+        raise invalid("the length of the list", len(items), f"from 1 to {MOST_BATCH}")
+    return items
+
+
+def api(engine: Engine) -> APIRouter:
+    """All routes under /v1."""
+    router = APIRouter(prefix="/v1/campaigns")
+    _campaign_routes(router, engine)
+    _decision_routes(router, engine)
+    _outcome_routes(router, engine)
+    return router
+
+
+def _campaign_routes(router: APIRouter, engine: Engine) -> None:
+    @router.post(
+        "",
+        tags=["campaigns"],
+        status_code=201,
+        response_model=schemas.Campaign,
+        responses={
+            200: {"model": schemas.Campaign, "description": "The same request has opened it."},
+            **answers(409, 503, body=True),
+        },
+        openapi_extra=takes(CampaignRequest),
+    )
+    async def open_campaign(request: Request) -> Response:
+        """Open a campaign. To ask again with the same body is safe: it is opened once."""
+        asked = parse(CAMPAIGN, await read(request))
+        terms = campaigns.terms_of(asked, engine.clock())
+        try:
+            # compiling must hold up nobody else
+            await asyncio.to_thread(lambda: terms.machine().warm())
+        except InputError as error:
+            raise ProblemError(422, "invalid-field", str(error), "policy") from None
+
+        def command(books: Books, at: int) -> tuple[dict[str, Any], bool]:
+            campaign, new = campaigns.open_campaign(books, at, terms)
+            return campaign_view(campaign), new
+
+        view, new = await engine.do(command)
+        return json_response(view, 201 if new else 200)
+
+    @router.get("", tags=["campaigns"], response_model=schemas.CampaignList, responses=answers(503))
+    async def list_campaigns() -> Response:
+        """All campaigns, the newest first."""
+        views = await engine.do(lambda books, at: [campaign_view(each) for each in books])
+        return json_response({"campaigns": views[::-1]})
+
+    @router.get(
+        "/{campaign_id}",
+        tags=["campaigns"],
+        response_model=schemas.Campaign,
+        responses=answers(404, 503),
+    )
+    async def get_campaign(campaign_id: CampaignId) -> Response:
+        """A campaign, its money and its counts."""
+        return json_response(
+            await engine.do(lambda books, at: campaign_view(books.campaign(campaign_id)))
+        )
+
+    @router.get(
+        "/{campaign_id}/report",
+        tags=["campaigns"],
+        response_model=schemas.Report,
+        responses=answers(404, 503),
+    )
+    async def get_report(campaign_id: CampaignId) -> Response:
+        """What the page shows: rates, what the treatments caused, the course of money and price."""
+        return json_response(
+            await engine.do(lambda books, at: report_view(books.campaign(campaign_id), at))
+        )
+
+    for turn, kind in TURNS.items():
+        _turn_route(router, engine, turn, kind)
+
+    @router.post(
+        "/{campaign_id}/budget",
+        tags=["campaigns"],
+        response_model=schemas.Campaign,
+        responses=answers(404, 409, 503, body=True),
+        openapi_extra=takes(BudgetRequest),
+    )
+    async def add_budget(request: Request, campaign_id: CampaignId) -> Response:
+        """Add money, which is planned over the users to come."""
+        asked = parse(BUDGET, await read(request))
+
+        def command(books: Books, at: int) -> dict[str, Any]:
+            return campaign_view(
+                campaigns.add_budget(books, at, campaign_id, asked.add, asked.request_id)
+            )
+
+        return json_response(await engine.do(command))
+
+    @router.get(
+        "/{campaign_id}/log",
+        tags=["campaigns"],
+        response_class=Response,
+        responses={
+            200: {
+                "description": "One row a decision.",
+                "content": {
+                    "application/x-ndjson": {"schema": {"type": "string"}},
+                    "application/vnd.apache.parquet": {
+                        "schema": {"type": "string", "format": "binary"}
+                    },
+                },
+            },
+            **answers(404, 422, 503),
+        },
+    )
+    async def get_log(
+        campaign_id: CampaignId,
+        format: Annotated[Literal["parquet", "ndjson"], Query()] = "ndjson",  # noqa: A002
+    ) -> Response:
+        """Every decision with features, costs, action, probability, price and outcome."""
+
+        def command(books: Books, at: int) -> tuple[Campaign, int]:
+            campaign = books.campaign(campaign_id)
+            return campaign, campaign.sequence
+
+        campaign, until = await engine.do(command)
+        ledger = Ledger(engine.books.ledger.path, read_only=True)
+        name = f'attachment; filename="{campaign.id}.{format}"'
+        headers = {"Content-Disposition": name}
+        if format == "ndjson":
+            return StreamingResponse(
+                log.write_ndjson(ledger, campaign, until),
+                media_type="application/x-ndjson",
+                headers=headers,
+                background=BackgroundTask(ledger.close),
+            )
+        try:
+            path = await asyncio.to_thread(log.write_parquet, ledger, campaign, until)
+        except OSError as error:
+            raise ProblemError(503, "no-space", f"the log cannot be written: {error}") from None
+        finally:
+            ledger.close()
+        return FileResponse(
+            path,
+            media_type="application/vnd.apache.parquet",
+            headers=headers,
+            background=BackgroundTask(path.unlink, missing_ok=True),
+        )
+
+
+def _turn_route(router: APIRouter, engine: Engine, turn: str, kind: Kind) -> None:
+    @router.post(
+        f"/{{campaign_id}}/{turn}",
+        tags=["campaigns"],
+        name=f"{turn}_campaign",
+        response_model=schemas.Campaign,
+        responses=answers(404, 409, 503),
+    )
+    async def turn_campaign(campaign_id: CampaignId) -> Response:
+        """Pause, resume or close a campaign: while it does not run, nobody is treated."""
+
+        def command(books: Books, at: int) -> dict[str, Any]:
+            return campaign_view(campaigns.turn(books, at, campaign_id, kind))
+
+        return json_response(await engine.do(command))
+
+
+def _decision_routes(router: APIRouter, engine: Engine) -> None:
+    @router.post(
+        "/{campaign_id}/decisions",
+        tags=["decisions"],
+        response_model=schemas.DecisionAnswer | list[schemas.DecisionAnswer],
+        responses=answers(404, 409, 503, body=True),
+        openapi_extra=takes(DecisionRequest, or_many=True),
+    )
+    async def decide(request: Request, campaign_id: CampaignId) -> Response:
+        """Decide on one user, or on a list of up to 1,000: all of them or none.
+
+        The same id with the same body gives the same answer, so that retries are safe.
+        """
+        body = await read(request)
+        single = body.lstrip()[:1] != b"["
+        asked = [parse(DECISION, body)] if single else check_count(parse(DECISIONS, body))
+        command = partial(decisions.decide, campaign_id=campaign_id, requests=asked, single=single)
+        made = await engine.do(command)
+        return json_response(made[0] if single else made)
+
+
+def _outcome_routes(router: APIRouter, engine: Engine) -> None:
+    @router.put(
+        "/{campaign_id}/decisions/{decision_id}/outcome",
+        tags=["outcomes"],
+        response_model=schemas.OutcomeAnswer,
+        responses=answers(404, 409, 503, body=True),
+        openapi_extra=takes(OutcomeRequest),
+    )
+    async def report_outcome(
+        request: Request, campaign_id: CampaignId, decision_id: DecisionPath
+    ) -> Response:
+        """Report what became of a decision, once; after the window it is too late."""
+        told = parse(OUTCOME, await read(request))
+        item = OutcomeItem(decision_id=decision_id, **told.model_dump(exclude_unset=True))
+        command = partial(outcomes.observe, campaign_id=campaign_id, items=[item], single=True)
+        return json_response((await engine.do(command))[0])
+
+    @router.post(
+        "/{campaign_id}/outcomes",
+        tags=["outcomes"],
+        response_model=list[schemas.OutcomeAnswer],
+        responses=answers(404, 409, 503, body=True),
+        openapi_extra=takes(OutcomeItem, many=True),
+    )
+    async def report_outcomes(request: Request, campaign_id: CampaignId) -> Response:
+        """Report a list of up to 1,000 outcomes: all of them or none."""
+        items = check_count(parse(OUTCOMES, await read(request)))
+        command = partial(outcomes.observe, campaign_id=campaign_id, items=items, single=False)
+        return json_response(await engine.do(command))
+
+    @router.post(
+        "/{campaign_id}/decisions/{decision_id}/cancel",
+        tags=["outcomes"],
+        response_model=schemas.DecisionState,
+        responses=answers(404, 409, 422, 503),
+    )
+    async def cancel(campaign_id: CampaignId, decision_id: DecisionPath) -> Response:
+        """Undo a decision whose treatment was not delivered: its money returns."""
+        command = partial(outcomes.cancel, campaign_id=campaign_id, decision=decision_id)
+        return json_response(await engine.do(command))
+
+    @router.post(
+        "/{campaign_id}/decisions/{decision_id}/settle",
+        tags=["outcomes"],
+        response_model=schemas.DecisionState,
+        responses=answers(404, 409, 503, body=True),
+        openapi_extra=takes(SettleRequest),
+    )
+    async def settle(
+        request: Request, campaign_id: CampaignId, decision_id: DecisionPath
+    ) -> Response:
+        """Tell what a treatment cost in the end: the rest of its money returns."""
+        told = parse(SETTLEMENT, await read(request))
+        command = partial(
+            outcomes.settle, campaign_id=campaign_id, decision=decision_id, cost=told.cost
+        )
+        return json_response(await engine.do(command))

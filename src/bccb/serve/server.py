@@ -1,0 +1,117 @@
+"""The server: one process that owns a ledger and answers over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from bccb.errors import InputError
+from bccb.ledger.ledger import Ledger
+from bccb.policies import make
+from bccb.serve.access import Access
+from bccb.serve.app import create_app
+from bccb.serve.books import Books
+from bccb.serve.engine import Engine
+from bccb.serve.metrics import Metrics
+
+REQUEST_SECONDS = 10.0  # for a request to arrive whole
+IDLE_SECONDS = 30  # for the next request on the same connection
+MOST_CONNECTIONS = 4_096
+SHUTDOWN_SECONDS = 10  # for requests under way
+
+logger = logging.getLogger("bccb.serve")
+
+
+class PatientProtocol(HttpToolsProtocol):
+    """HTTP whose patience ends: a client that does not send its request whole is let go."""
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Wait for the first request."""
+        super().connection_made(transport)
+        self._wait()
+
+    def on_message_begin(self) -> None:
+        """A request has begun."""
+        super().on_message_begin()
+        self._wait()
+
+    def on_message_complete(self) -> None:
+        """A request is whole."""
+        self._stop_waiting()
+        super().on_message_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client has gone."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        self._stop_waiting()
+        self._deadline = self.loop.call_later(REQUEST_SECONDS, self._let_go)
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _let_go(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.close()
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that listens; port 0 picks a free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except (OSError, OverflowError) as error:
+        listener.close()
+        raise InputError("address", f"{host}:{port}", f"free and ours ({error})") from None
+    return listener
+
+
+@contextmanager
+def opened(path: Path, told: Callable[[str], None] = lambda _: None) -> Iterator[Books]:
+    """The books of a ledger, owned by this process and brought up."""
+    ledger = Ledger(path)
+    try:
+        ledger.own()
+        ledger.check_whole()
+        books = Books(ledger)
+        told("compiling")
+        make(budget=1, horizon=1, features=1).warm()
+        for campaign in books.open():
+            told(campaign.terms.name)
+        yield books
+    finally:
+        ledger.close()
+
+
+def serve(books: Books, access: Access, listener: socket.socket) -> None:
+    """Answer until a signal ends it."""
+    metrics = Metrics()
+    metrics.watch(books)
+    config = uvicorn.Config(
+        create_app(Engine(books, metrics), access),
+        http=PatientProtocol,
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        timeout_keep_alive=IDLE_SECONDS,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        limit_concurrency=MOST_CONNECTIONS,
+        server_header=False,
+    )
+    uvicorn.Server(config).run(sockets=[listener])

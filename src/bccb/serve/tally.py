@@ -1,0 +1,118 @@
+r"""The tally of a campaign: what its page shows, added up as events come.
+
+What the treatments caused is the self-normalised estimate of :mod:`bccb.evaluate.estimates`, from
+sums alone: N treated users with C conversions; users left alone with weights w = (1 - p_0) / p_0,
+
+    m = sum w Y / sum w,    incremental = C - N m,    scale = N / sum w,
+
+where the variance of N m is scale^2 times sum w^2 (Y - m)^2, or what m lets one expect of it over
+all users, sum (1 - p_0)^2 / p_0 x m (1 - m), if that is more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from bccb.intervals import Interval, Total, difference, wilson
+
+POINTS = 400  # of the trajectory; then every second one is dropped
+LEAST_CHANCE = 0.005  # of being left alone, below which a user tells nothing of the treatments
+RECENT = 20  # points over which the speed of spending is measured
+
+
+@dataclass(slots=True)
+class Point:
+    """A moment of a campaign."""
+
+    at: int  # microseconds since 1970
+    decisions: int
+    spent: int  # micros, with what is held
+    planned: int  # micros
+    price: float
+
+
+@dataclass(slots=True)
+class Tally:
+    """Sums over the events of a campaign with K treatments, arms 0..K."""
+
+    decisions: list[int]
+    outcomes: list[int]
+    conversions: list[float]
+    every: int = 1  # decisions from point to point
+    points: list[Point] = field(default_factory=list)
+    treated: float = 0.0  # N, and the rest of the docstring's sums
+    treated_y: float = 0.0
+    treated_yy: float = 0.0
+    w: float = 0.0
+    wy: float = 0.0
+    ww: float = 0.0
+    wwy: float = 0.0
+    wwyy: float = 0.0
+    expected: float = 0.0
+
+    @classmethod
+    def empty(cls, treatments: int) -> Tally:
+        """Before the first event."""
+        arms = treatments + 1
+        return cls([0] * arms, [0] * arms, [0.0] * arms)
+
+    def note_point(self, point: Point) -> None:
+        """One more point, where ``every`` is due."""
+        self.points.append(point)
+        if len(self.points) > POINTS:
+            self.points = self.points[1::2]
+            self.every *= 2
+
+    def note_outcome(self, action: int, y: float, alone: float | None) -> None:
+        """One more outcome, of a user who was left alone with probability ``alone``, if known."""
+        self.outcomes[action] += 1
+        self.conversions[action] += y
+        if alone is None or alone < LEAST_CHANCE:
+            return
+        self.expected += (1.0 - alone) ** 2 / alone
+        if action > 0:
+            self.treated += 1.0
+            self.treated_y += y
+            self.treated_yy += y * y
+            return
+        w = (1.0 - alone) / alone
+        self.w += w
+        self.wy += w * y
+        self.ww += w * w
+        self.wwy += w * w * y
+        self.wwyy += w * w * y * y
+
+    def rate(self, arm: int) -> Interval | None:
+        """The conversion rate of an arm, of those whose outcome is known."""
+        n = self.outcomes[arm]
+        return wilson(self.conversions[arm] / n, n) if n else None
+
+    def incremental(self) -> Interval | None:
+        """Conversions that the treatments caused; None while there is nobody to compare with."""
+        if self.treated == 0 or self.w == 0:
+            return None
+        m, scale = self.wy / self.w, self.treated / self.w
+        seen = max(self.wwyy - 2 * m * self.wwy + m * m * self.ww, 0.0)
+        variance = scale**2 * max(seen, self.expected * m * (1.0 - m))
+        weight = scale * max(self.expected, self.ww) / self.w
+        spread = max(self.treated_yy - self.treated_y**2 / self.treated, 0.0)
+        treated = Total(self.treated_y, spread, 1.0)
+        return difference(treated, Total(self.treated * m, variance, weight))
+
+    def money_ends_at(self, remaining: int) -> int | None:
+        """When the money ends, if it goes on as of late; None if that cannot be told."""
+        if len(self.points) < 2:
+            return None
+        first, last = self.points[-min(RECENT, len(self.points))], self.points[-1]
+        spent, passed = last.spent - first.spent, last.at - first.at
+        return last.at + round(remaining / spent * passed) if spent > 0 and passed > 0 else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The sums in plain types."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, kept: dict[str, Any]) -> Tally:
+        """The sums that :meth:`to_dict` told."""
+        return cls(**{**kept, "points": [Point(**point) for point in kept["points"]]})

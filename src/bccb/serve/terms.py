@@ -1,0 +1,94 @@
+"""The terms of a campaign: what was agreed when it was opened, and never changes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+from bccb.errors import InputError
+from bccb.policies import make, spec_of
+from bccb.policy import Policy
+
+LEAST_ELAPSED = 1e-6  # of the time: before it the first users would seem to be a flood
+FORECAST_WEIGHT = 0.1  # of the time: as long as what came counts as much as what was forecast
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a campaign was opened with. Times are microseconds since 1970."""
+
+    name: str
+    budget: int  # micros, at the opening
+    users: int | None  # the horizon: a number of users,
+    ends_at: int | None  # or a time,
+    expected_users: int | None  # perhaps with a forecast of the traffic
+    features: tuple[str, ...]
+    treatments: tuple[str, ...]
+    policy: str
+    parameters: dict[str, float]
+    window: int  # microseconds after which an outcome that was not reported counts as none
+    seed: int
+    shadow: bool
+    learned_from: str | None
+    opened_at: int
+    asked: str  # the request as it came, to recognise it when it comes again
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Terms:
+        """The terms that :meth:`to_json` wrote."""
+        kept: dict[str, Any] = json.loads(text)
+        kept["features"], kept["treatments"] = tuple(kept["features"]), tuple(kept["treatments"])
+        return cls(**kept)
+
+    def to_json(self) -> bytes:
+        """The terms as JSON."""
+        return json.dumps(asdict(self), separators=(",", ":"), sort_keys=True).encode()
+
+    @cached_property
+    def position(self) -> dict[str, int]:
+        """The action of each treatment."""
+        return {name: k for k, name in enumerate(self.treatments, 1)}
+
+    def machine(self) -> Policy:
+        """A new policy on these terms."""
+        spec = spec_of(self.policy)
+        if spec.needs_effects or (spec.needs_history and spec.composition.fitted):
+            raise InputError("policy.name", self.policy, "one that learns as it goes")
+        if spec.after_history and self.learned_from is None:
+            allowed = "one that needs no history, or learned_from must name a campaign"
+            raise InputError("policy.name", self.policy, allowed)
+        return make(
+            self.policy,
+            budget=self.budget / 1_000_000,
+            horizon=self.users or self.expected_users or 1,
+            features=len(self.features),
+            treatments=len(self.treatments),
+            seed=self.seed,
+            **self.parameters,
+        )
+
+    def ended(self, at: int) -> bool:
+        """Whether no more decisions are made."""
+        return self.ends_at is not None and at >= self.ends_at
+
+    def elapsed(self, at: int, since: int) -> float:
+        """The share of the time from ``since`` to the end that has passed, where an end is set."""
+        assert self.ends_at is not None
+        return min(max((at - since) / max(self.ends_at - since, 1), 0.0), 1.0)
+
+    def users_to_come(self, at: int, decisions: int) -> float | None:
+        """How many users are expected from now on; None where the horizon counts users itself.
+
+        Traffic goes on as it came. A forecast counts as if a tenth of the time had passed with it.
+        """
+        if self.ends_at is None:
+            return None
+        elapsed = max(self.elapsed(at, self.opened_at), LEAST_ELAPSED)
+        if self.expected_users is None:
+            speed = (decisions + 1) / elapsed
+        else:
+            forecast = FORECAST_WEIGHT * self.expected_users
+            speed = (decisions + forecast) / (elapsed + FORECAST_WEIGHT)
+        return min((1.0 - elapsed) * speed, 1e12)

@@ -1,0 +1,86 @@
+"""Campaigns as they are told: rows for lists and answers, and the report of the page."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from bccb.intervals import Interval
+from bccb.ledger.money import MICROS, as_text
+from bccb.serve.campaign import STATUS, Campaign
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def moment(at: int) -> str:
+    """Microseconds since 1970 as text, in UTC.
+
+    >>> moment(1_000_000)
+    '1970-01-01T00:00:01Z'
+    """
+    return (EPOCH + timedelta(microseconds=at)).isoformat().replace("+00:00", "Z")
+
+
+def campaign_view(campaign: Campaign) -> dict[str, Any]:
+    """A campaign, its money and its counts."""
+    terms, tally = campaign.terms, campaign.tally
+    horizon: dict[str, Any] = {"users": terms.users}
+    if terms.ends_at is not None:
+        horizon = {"ends_at": moment(terms.ends_at), "expected_users": terms.expected_users}
+    return {
+        "id": campaign.id,
+        "name": terms.name,
+        "status": STATUS[campaign.status],
+        "mode": "shadow" if terms.shadow else "live",
+        "created_at": moment(terms.opened_at),
+        "horizon": horizon,
+        "features": list(terms.features),
+        "treatments": list(terms.treatments),
+        "policy": {"name": terms.policy, "params": terms.parameters},
+        "outcome_window_seconds": terms.window // MICROS,
+        "seed": terms.seed,
+        "learned_from": terms.learned_from,
+        "budget": as_text(campaign.budget),
+        "spent": as_text(campaign.spent),
+        "reserved": as_text(campaign.reserved),
+        "remaining": as_text(campaign.remaining),
+        "decisions": campaign.machine.decisions,
+        "treated": sum(tally.decisions[1:]),
+        "open": campaign.open,
+    }
+
+
+def report_view(campaign: Campaign, at: int) -> dict[str, Any]:
+    """What the page shows."""
+    tally, points = campaign.tally, campaign.tally.points
+    ends = tally.money_ends_at(campaign.remaining)
+    return {
+        "campaign": campaign_view(campaign),
+        "now": moment(at),
+        "arms": [
+            {
+                "treatment": name,
+                "decisions": tally.decisions[arm],
+                "outcomes": tally.outcomes[arm],
+                "conversions": tally.conversions[arm],
+                "rate": _interval(tally.rate(arm)),
+            }
+            for arm, name in enumerate((None, *campaign.terms.treatments))
+        ],
+        "incremental": _interval(tally.incremental()),
+        "decisions_per_second": campaign.meter.rate(at),
+        "planned": as_text(campaign.planned(max(at, campaign.at))),
+        "money_ends_at": None if ends is None or not campaign.remaining else moment(ends),
+        "series": {
+            "at": [point.at / MICROS for point in points],
+            "decisions": [point.decisions for point in points],
+            "spent": [point.spent / MICROS for point in points],
+            "planned": [point.planned / MICROS for point in points],
+            "price": [point.price for point in points],
+        },
+    }
+
+
+def _interval(found: Interval | None) -> dict[str, float] | None:
+    return None if found is None else asdict(found)
