@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import math
 import secrets
 import time
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from bccb.types import Log
 
 if TYPE_CHECKING:  # what is imported below, where it is used: the lab's commands do without httpx
     from bccb.cli.traffic import Plan, Tally, Traffic
-    from bccb.client import AsyncClient, Campaign, Report
+    from bccb.client import Campaign, Client, Report
 
 USERS, BUDGET = 20_000, 1_000.0
 SHOWN = 60.0  # seconds that it takes, unless told otherwise: long enough to watch
@@ -106,7 +106,7 @@ def command(
     count = _count(users, log)
     plan = Plan(count, count / SHOWN if rate is None else rate, concurrency, batch, delay)
     wanted = Wanted(campaign, BUDGET if budget is None else budget, policy, seed, conversions)
-    tally, report, page = asyncio.run(_play(url, key, wanted, log, plan))
+    tally, report, page = _play(url, key, wanted, log, plan)
     out.print(_table(tally, report))
     out.print(f"the page: {page}", highlight=False, soft_wrap=True)
     if tally.problem is not None:
@@ -158,18 +158,18 @@ def _count(users: int | None, log: Log | None) -> int:
     return count
 
 
-async def _play(
+def _play(
     url: str | None, key: str | None, wanted: Wanted, log: Log | None, plan: Plan
 ) -> tuple[Tally, Report, str]:
     """Drive the campaign under a progress bar; what came of it, and where to see it."""
     from bccb.cli.traffic import Drive
-    from bccb.client import AsyncClient, UnreachableError
+    from bccb.client import Client, UnreachableError
 
-    await _greet(url, key)
-    async with AsyncClient(url, key) as client:
-        campaign = wanted.campaign and await client.campaign(wanted.campaign)
+    _greet(url, key)
+    with Client(url, key) as client:
+        campaign = wanted.campaign and client.campaign(wanted.campaign)
         traffic = _traffic(campaign or None, wanted, log, plan.users)
-        campaign = campaign or await _create(client, wanted, traffic, plan.users)
+        campaign = campaign or _create(client, wanted, traffic, plan.users)
         page = f"{client.url}/"
         notes.print(f"driving campaign {campaign.id}: watch it at {page}", highlight=False)
         with progress_bar() as bar:
@@ -180,19 +180,19 @@ async def _play(
                 doing = "waiting for outcomes" if waiting else "deciding"
                 bar.update(task, completed=decided, description=doing)
 
-            tally = await Drive(client, campaign, traffic, plan, told).run()
+            tally = Drive(client, campaign, traffic, plan, told).run()
         if isinstance(tally.problem, UnreachableError):
             raise tally.problem
-        return tally, await client.report(campaign), page
+        return tally, client.report(campaign), page
 
 
-async def _greet(url: str | None, key: str | None) -> None:
+def _greet(url: str | None, key: str | None) -> None:
     """Tell at once where nobody is there."""
-    from bccb.client import AsyncClient, UnreachableError
+    from bccb.client import Client, UnreachableError
 
-    async with AsyncClient(url, key, patience=AT_FIRST) as client:
+    with Client(url, key, patience=AT_FIRST) as client:
         try:
-            await client.campaigns()
+            client.campaigns()
         except UnreachableError:
             raise BccbError(f"no service at {client.url}: start one with `bccb serve`") from None
 
@@ -225,9 +225,9 @@ def _check_names(
         raise InputError(f"the {field} of campaign {campaign.id}", names, f"{quoted(given)}")
 
 
-async def _create(client: AsyncClient, wanted: Wanted, traffic: Traffic, users: int) -> Campaign:
+def _create(client: Client, wanted: Wanted, traffic: Traffic, users: int) -> Campaign:
     now = time.strftime("%Y%m%d-%H%M%S")
-    return await client.create_campaign(
+    return client.create_campaign(
         f"drive-{now}-{secrets.token_hex(2)}",
         budget=wanted.budget,
         features=traffic.features,
@@ -255,7 +255,7 @@ def _table(tally: Tally, report: Report) -> Table:
         "conversions": f"{sum(arm.conversions for arm in report.arms):,.0f}",
         "incremental (95 %)": told,
     }
-    if tally.caused is not None:
+    if not math.isnan(tally.caused):
         lines["really caused"] = f"{tally.caused:,.1f}, known because the users are simulated"
     if tally.latencies:
         middle, late = np.percentile(tally.latencies, (50, 99)) * 1_000

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
+from threading import Event, Lock, Thread
 from typing import Literal, Protocol
 
-from bccb.client import AsyncClient, Campaign, DecisionAnswer, Outcome, User
+from bccb.client import Campaign, Client, DecisionAnswer, Outcome, User
 from bccb.client.calls import new_id
 from bccb.data.world import World
 from bccb.errors import BccbError
@@ -41,8 +41,8 @@ class Traffic(Protocol):
     def outcome(self, row: int, answer: DecisionAnswer) -> Outcome:
         """What became of this user after the answer of the service."""
 
-    def caused(self, row: int, answer: DecisionAnswer) -> float | None:
-        """The conversions that the answer caused in expectation; None where nobody knows."""
+    def caused(self, row: int, answer: DecisionAnswer) -> float:
+        """The conversions that the answer caused in expectation; NaN where nobody knows."""
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class SimulatedTraffic:
         rate = self.world.rates[row, self._action(answer)]
         return Outcome(answer.decision_id, float(self.world.draws[row] < rate))
 
-    def caused(self, row: int, answer: DecisionAnswer) -> float | None:
+    def caused(self, row: int, answer: DecisionAnswer) -> float:
         """The true effect."""
         rates = self.world.rates[row]
         return float(rates[self._action(answer)] - rates[0])
@@ -113,9 +113,9 @@ class LoggedTraffic:
         done = None if action == 0 else self.log.treatment_names[action - 1]
         return Outcome(answer.decision_id, float(self.log.outcomes[row]), done)
 
-    def caused(self, row: int, answer: DecisionAnswer) -> float | None:
+    def caused(self, row: int, answer: DecisionAnswer) -> float:
         """Not known of a trial."""
-        return None
+        return math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class Tally:
     """What came of the traffic."""
 
     decided: int = 0
-    caused: float | None = 0.0
+    caused: float = 0.0  # in expectation; NaN where nobody knows
     seconds: float = 0.0
     latencies: list[float] = field(default_factory=list)  # seconds of each call for decisions
     interrupted: bool = False
@@ -142,11 +142,15 @@ class Tally:
 
 
 class Drive:
-    """Traffic on its way to a campaign, in coroutines: some decide, one reports outcomes."""
+    """Traffic on its way to a campaign: some threads ask for decisions, one reports outcomes.
+
+    Threads, because with calls from many coroutines httpx spends most of its time on its pool of
+    connections.
+    """
 
     def __init__(
         self,
-        client: AsyncClient,
+        client: Client,
         campaign: Campaign,
         traffic: Traffic,
         plan: Plan,
@@ -154,82 +158,81 @@ class Drive:
     ) -> None:
         self.client, self.campaign, self.traffic = client, campaign, traffic
         self.plan, self.told, self.tally = plan, told, Tally()
-        self.starts = iter(range(0, plan.users, plan.batch))
+        self.starts, self.lock = iter(range(0, plan.users, plan.batch)), Lock()
         self.owed: deque[tuple[float, Outcome]] = deque()  # in the order in which they are due
-        self.stopping, self.decided_all = asyncio.Event(), False
+        self.stopping, self.decided_all = Event(), Event()
 
-    async def run(self) -> Tally:
+    def run(self) -> Tally:
         """Until all users came, the service refuses or Ctrl-C is pressed.
 
         What was decided by then still gets its outcomes, at once if it was stopped.
         """
         self.began = time.monotonic()
-        deciders = [asyncio.create_task(self._decide()) for _ in range(self.plan.concurrency)]
-        reporter = asyncio.create_task(self._report())
-        await self._finished(deciders)
-        self.tally.seconds, self.decided_all = time.monotonic() - self.began, True
-        await self._finished([reporter])
+        deciders = [self._start(self._decide) for _ in range(self.plan.concurrency)]
+        reporter = self._start(self._report)
+        self._wait_for(*deciders)
+        self.tally.seconds = time.monotonic() - self.began
+        self.decided_all.set()
+        self._wait_for(reporter)
         return self.tally
 
-    async def _finished(self, tasks: list[asyncio.Task[None]]) -> None:
-        try:
-            await asyncio.wait(tasks)  # which leaves them running when it is cancelled itself
-        except asyncio.CancelledError:
-            if self.tally.interrupted:  # Ctrl-C for the second time
-                raise
-            self.tally.interrupted = True
-            self.stopping.set()
-            await asyncio.wait(tasks)
-        for task in tasks:
-            task.result()
+    def _start(self, work: Callable[[], None]) -> Thread:
+        def until_refused() -> None:
+            try:
+                work()
+            except BccbError as problem:
+                self.tally.problem = self.tally.problem or problem
+                self.stopping.set()
 
-    async def _decide(self) -> None:
-        for start in self.starts:
-            await self._pause_until(start)
-            if self.stopping.is_set():
+        thread = Thread(target=until_refused, daemon=True)  # ends with Ctrl-C for the second time
+        thread.start()
+        return thread
+
+    def _wait_for(self, *threads: Thread) -> None:
+        while any(thread.is_alive() for thread in threads):
+            try:
+                for thread in threads:
+                    thread.join(TICK)  # not for ever: Ctrl-C must get through on every system
+            except KeyboardInterrupt:
+                if self.tally.interrupted:
+                    raise
+                self.tally.interrupted = True
+                self.stopping.set()
+
+    def _decide(self) -> None:
+        while True:
+            with self.lock:
+                start = next(self.starts, None)
+            if start is None or self._pause_until(start):
                 return
             rows = range(start, min(start + self.plan.batch, self.plan.users))
+            users = [self.traffic.user(row) for row in rows]
             began = time.perf_counter()
-            try:
-                answers = await self.client.decide_many(
-                    self.campaign, [self.traffic.user(row) for row in rows]
-                )
-            except BccbError as problem:
-                self._stop(problem)
-                return
-            self.tally.latencies.append(time.perf_counter() - began)
-            self._take(rows, answers)
+            answers = self.client.decide_many(self.campaign, users)
+            self._take(rows, answers, time.perf_counter() - began)
 
-    async def _pause_until(self, start: int) -> None:
-        """Until it is time for the user who comes as number ``start``, or for the end."""
-        if not self.plan.rate:
-            return
-        pause = self.began + start / self.plan.rate - time.monotonic()
-        if pause > 0:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self.stopping.wait(), pause)
+    def _pause_until(self, start: int) -> bool:
+        """Until it is time for the user who comes as number ``start``; whether to stop instead."""
+        due = self.began + start / self.plan.rate if self.plan.rate else 0.0
+        return self.stopping.wait(max(0.0, due - time.monotonic()))
 
-    def _take(self, rows: range, answers: tuple[DecisionAnswer, ...]) -> None:
-        due = time.monotonic() + self.plan.delay
-        for row, answer in zip(rows, answers, strict=True):
-            self.owed.append((due, self.traffic.outcome(row, answer)))
-            caused = self.traffic.caused(row, answer)
-            total = self.tally.caused
-            self.tally.caused = None if caused is None or total is None else total + caused
-        self.tally.decided += len(rows)
-        self.told(self.tally.decided)
+    def _take(self, rows: range, answers: tuple[DecisionAnswer, ...], seconds: float) -> None:
+        with self.lock:
+            due = time.monotonic() + self.plan.delay
+            for row, answer in zip(rows, answers, strict=True):
+                self.owed.append((due, self.traffic.outcome(row, answer)))
+                self.tally.caused += self.traffic.caused(row, answer)
+            self.tally.latencies.append(seconds)
+            self.tally.decided += len(rows)
+            self.told(self.tally.decided)
 
-    async def _report(self) -> None:
-        while self.owed or not self.decided_all:
+    def _report(self) -> None:
+        while self.owed or not self.decided_all.is_set():
             due = self._due()
-            if not due:
-                await asyncio.sleep(TICK)
-                continue
-            try:
-                await self.client.report_outcomes(self.campaign, due)
-            except BccbError as problem:
-                self._stop(problem)
-                return
+            if due:
+                self.client.report_outcomes(self.campaign, due)
+            else:
+                self.decided_all.wait(TICK)
 
     def _due(self) -> list[Outcome]:
         """The outcomes that are known by now; all of them when it is to end."""
@@ -239,7 +242,3 @@ class Drive:
                 break
             due.append(self.owed.popleft()[1])
         return due
-
-    def _stop(self, problem: BccbError) -> None:
-        self.tally.problem = self.tally.problem or problem
-        self.stopping.set()
