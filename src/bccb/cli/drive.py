@@ -240,35 +240,35 @@ def _create(client: Client, wanted: Wanted, traffic: Traffic, users: int) -> Cam
 
 
 def _table(tally: Tally, report: Report) -> Table:
+    campaign = report.campaign
+    title = f"{campaign.name} ({campaign.mode})"
+    table = Table(title=title, box=box.SIMPLE_HEAD, show_header=False, padding=0)
+    table.add_column(no_wrap=True, min_width=20)
+    table.add_column()
+    for name, value in _lines(tally, report).items():
+        table.add_row(name, value)
+    return table
+
+
+def _lines(tally: Tally, report: Report) -> dict[str, str]:
     campaign, sure = report.campaign, report.incremental
+    would = "" if campaign.mode == "live" else "would be "
     spent = campaign.spent + campaign.reserved
-    told = (
-        "not known yet"
-        if sure is None
-        else f"{sure.value:,.1f} ({sure.low:,.1f} to {sure.high:,.1f})"
-    )
-    stopped = ", stopped" if tally.interrupted else ""
     lines = {
-        "users": f"{tally.decided:,} in {tally.seconds:,.1f} s{stopped}",
-        "treated": f"{campaign.treated:,}",
-        "spent": f"{spent:,.2f} of {campaign.budget:,.2f}",
+        "users": f"{tally.decided:,} in {tally.seconds:,.1f} s",
+        f"{would}treated": f"{campaign.treated:,}",
+        f"{would}spent": f"{spent:,.2f} of {campaign.budget:,.2f}",
         "conversions": f"{sum(arm.conversions for arm in report.arms):,.0f}",
-        "incremental (95 %)": told,
+        "incremental (95 %)": "not known yet",
     }
+    if tally.interrupted:
+        lines["users"] += ", then stopped"
+    if sure is not None:
+        lines["incremental (95 %)"] = f"{sure.value:,.1f} ({sure.low:,.1f} to {sure.high:,.1f})"
     if not math.isnan(tally.caused):
         lines["really caused"] = f"{tally.caused:,.1f}, known because the users are simulated"
     if tally.latencies:
         middle, late = np.percentile(tally.latencies, (50, 99)) * 1_000
         lines["decisions a second"] = f"{tally.decided / tally.seconds:,.0f}"
         lines["latency"] = f"{middle:.1f} ms at the median, {late:.1f} ms at 99 %"
-    table = Table(
-        title=f"{campaign.name} ({campaign.mode})",
-        box=box.SIMPLE_HEAD,
-        show_header=False,
-        padding=0,
-    )
-    table.add_column(no_wrap=True, min_width=20)
-    table.add_column()
-    for name, value in lines.items():
-        table.add_row(name, value)
-    return table
+    return lines
