@@ -3,41 +3,81 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from io import TextIOWrapper
-from typing import Annotated
+from types import ModuleType
+from typing import Annotated, Any
 
 from bccb import __version__
 from bccb.errors import BccbError, MissingExtraError
 
 try:
     import typer
+    from typer.core import TyperCommand, TyperGroup
+    from typer.main import get_command
 
-    from bccb.cli import (
-        advise,
-        compare,
-        describe,
-        drive,
-        evaluate,
-        keys,
-        ledger,
-        paper,
-        policies,
-        serve,
-        simulate,
-        trust,
-    )
-    from bccb.cli.console import notes, out
+    from bccb.cli.console import SETTINGS, notes, out
 except ImportError as error:  # the core is installed without the command line's libraries
     sys.exit(f"error: {MissingExtraError(str(error.name), 'lab')}")
 
-app = typer.Typer(
-    name="bccb",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+LAB, SERVE = "lab", "serve"  # the extras that bring what a command needs
+COMMANDS = {
+    "compare": LAB,
+    "advise": LAB,
+    "evaluate": LAB,
+    "policies": LAB,
+    "simulate": LAB,
+    "data": LAB,
+    "paper": LAB,
+    "trust": LAB,
+    "serve": SERVE,
+    "drive": SERVE,
+    "keys": SERVE,
+    "ledger": SERVE,
+}
+PANELS = {LAB: "The lab", SERVE: "The service"}
+
+
+class Commands(TyperGroup):
+    """One command a module of this package, imported when it is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """All names, in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a module, or one that says what is missing."""
+        if cmd_name not in COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        extra = COMMANDS[cmd_name]
+        try:
+            module = import_module(f"bccb.cli.{cmd_name}")
+        except MissingExtraError as error:
+            found: Any = _missing(cmd_name, error)
+        except ModuleNotFoundError as error:
+            found = _missing(cmd_name, MissingExtraError(str(error.name), extra))
+        else:
+            found = get_command(module.app if hasattr(module, "app") else _alone(cmd_name, module))
+        found.name, found.rich_help_panel = cmd_name, PANELS[extra]
+        return found
+
+
+def _alone(name: str, module: ModuleType) -> typer.Typer:
+    """An application with nothing but one command."""
+    app = typer.Typer(**{**SETTINGS, "no_args_is_help": False})
+    app.command(name)(module.command)
+    return app
+
+
+def _missing(name: str, error: MissingExtraError) -> TyperCommand:
+    def refuse(**_: object) -> None:
+        raise error
+
+    context = {"ignore_unknown_options": True, "allow_extra_args": True}
+    return TyperCommand(name, callback=refuse, help=str(error), context_settings=context)
+
+
+app = typer.Typer(name="bccb", cls=Commands, **SETTINGS)
 
 
 def _print_version(wanted: bool) -> None:
@@ -56,22 +96,6 @@ def options(
     ] = False,
 ) -> None:
     """Budget-constrained causal bandits: whom to treat, under a budget that is never exceeded."""
-
-
-app.command("advise")(advise.command)
-app.command("compare")(compare.command)
-app.command("drive")(drive.command)
-app.command("evaluate")(evaluate.command)
-app.command("paper")(paper.command)
-app.command("policies")(policies.command)
-app.command("simulate")(simulate.command)
-app.command("trust")(trust.command)
-data = typer.Typer(help="Look at the logs of trials.", no_args_is_help=True)
-data.command("describe")(describe.command)
-app.add_typer(data, name="data")
-app.command("serve")(serve.command)
-app.add_typer(keys.app, name="keys")
-app.add_typer(ledger.app, name="ledger")
 
 
 def main() -> None:

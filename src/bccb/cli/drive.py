@@ -7,7 +7,7 @@ import secrets
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -17,16 +17,14 @@ from rich.table import Table
 from bccb.cli.columns import read_and_tell, takes_columns
 from bccb.cli.compare import progress_bar
 from bccb.cli.console import notes, out
+from bccb.cli.traffic import Drive, LoggedTraffic, Plan, SimulatedTraffic, Tally, Traffic
+from bccb.client import Campaign, Client, Report, UnreachableError
 from bccb.data import Columns
 from bccb.data.schema import quoted
 from bccb.data.simulator import MOST_USERS, Outcome, load_model
 from bccb.data.world import simulate_world
 from bccb.errors import BccbError, InputError
 from bccb.types import Log
-
-if TYPE_CHECKING:  # what is imported below, where it is used: the lab's commands do without httpx
-    from bccb.cli.traffic import Plan, Tally, Traffic
-    from bccb.client import Campaign, Client, Report
 
 USERS, BUDGET = 20_000, 1_000.0
 SHOWN = 60.0  # seconds that it takes, unless told otherwise: long enough to watch
@@ -97,8 +95,6 @@ def command(
 
     `bccb drive --data mine.csv --treatment arm --control none --outcome sale --cost 0.5`
     """
-    from bccb.cli.traffic import Plan
-
     _check(rate, concurrency, batch, delay)
     if campaign is not None and (budget is not None or policy is not None):
         raise InputError("--campaign", campaign, "given without --budget and --policy")
@@ -162,9 +158,6 @@ def _play(
     url: str | None, key: str | None, wanted: Wanted, log: Log | None, plan: Plan
 ) -> tuple[Tally, Report, str]:
     """Drive the campaign under a progress bar; what came of it, and where to see it."""
-    from bccb.cli.traffic import Drive
-    from bccb.client import Client, UnreachableError
-
     _greet(url, key)
     with Client(url, key) as client:
         campaign = wanted.campaign and client.campaign(wanted.campaign)
@@ -188,8 +181,6 @@ def _play(
 
 def _greet(url: str | None, key: str | None) -> None:
     """Tell at once where nobody is there."""
-    from bccb.client import Client, UnreachableError
-
     with Client(url, key, patience=AT_FIRST) as client:
         try:
             client.campaigns()
@@ -199,8 +190,6 @@ def _greet(url: str | None, key: str | None) -> None:
 
 def _traffic(campaign: Campaign | None, wanted: Wanted, log: Log | None, users: int) -> Traffic:
     """The users, who must fit a campaign that exists."""
-    from bccb.cli.traffic import LoggedTraffic, SimulatedTraffic
-
     names = load_model().names if log is None else log.feature_names
     if campaign is not None:
         mode = "live" if log is None else "shadow"

@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from bccb.cli.console import notes, out
+from bccb.cli.console import SETTINGS, notes, out
 from bccb.cli.serve import DEFAULT_LEDGER, LedgerFile
 from bccb.ledger.keys import Scope, keys, make_key, revoke_key
 from bccb.ledger.ledger import Ledger
 from bccb.serve.views import moment
 
-app = typer.Typer(help="Make, list and revoke API keys of the service.", no_args_is_help=True)
+app = typer.Typer(help="Make, list and revoke API keys of the service.", **SETTINGS)
 
 
 @app.command("create")

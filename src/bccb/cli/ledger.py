@@ -9,11 +9,16 @@ import typer
 from rich.progress import Progress
 
 from bccb import __version__
-from bccb.cli.console import notes, out
+from bccb.cli.console import SETTINGS, notes, out
 from bccb.ledger.ledger import DamagedError, Ledger
 from bccb.serve.recovery import fold, load
 
-app = typer.Typer(help="Look after the ledger of the service.", no_args_is_help=True)
+app = typer.Typer(help="Look after the ledger of the service.", **SETTINGS)
+
+
+@app.callback()
+def group() -> None:
+    """Look after the ledger of the service."""
 
 
 @app.command("verify")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Kind(StrEnum):
@@ -51,19 +52,21 @@ _NUMBERS = struct.Struct("<qqqqqqqddd")
 _NONE, _NAN = -1, float("nan")
 
 
-def seal_of(event: Event, before: int) -> int:
-    """The checksum of a row, chained to the seal of the row before it."""
+def seal_of(row: Sequence[Any], before: int) -> int:
+    """The checksum of a row without its seal, chained to the seal of the row before it."""
+    campaign, sequence, at, kind, decision, number, action, money, value, price = row[:10]
+    probability, remaining, detail = row[10:13]
     packed = _NUMBERS.pack(
-        event.campaign,
-        event.sequence,
-        event.at,
-        _NONE if event.number is None else event.number,
-        _NONE if event.action is None else event.action,
-        event.money,
-        event.remaining,
-        _NAN if event.value is None else event.value,
-        _NAN if event.price is None else event.price,
-        _NAN if event.probability is None else event.probability,
+        campaign,
+        sequence,
+        at,
+        _NONE if number is None else number,
+        _NONE if action is None else action,
+        money,
+        remaining,
+        _NAN if value is None else value,
+        _NAN if price is None else price,
+        _NAN if probability is None else probability,
     )
-    names = f"{event.kind}\n{event.decision or ''}".encode()
-    return zlib.crc32(event.detail or b"", zlib.crc32(names, zlib.crc32(packed, before)))
+    names = f"{kind}\n{decision or ''}".encode()
+    return zlib.crc32(detail or b"", zlib.crc32(names, zlib.crc32(packed, before)))

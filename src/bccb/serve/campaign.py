@@ -41,6 +41,11 @@ class Known(NamedTuple):
         return decision and cls(decision, found.get("end"), found.get(Kind.SETTLEMENT))
 
     @property
+    def names(self) -> tuple[str | None, int | None]:
+        """Its id and its number."""
+        return self.decision.decision, self.decision.number
+
+    @property
     def held(self) -> int:
         """Micros that were taken for the treatment."""
         return self.decision.money if self.settlement is None else self.settlement.money
@@ -80,59 +85,67 @@ class Campaign:
             self.reserved,
         )
 
-    def _event(self, event: Event) -> Event:
-        """Seal an event and make it the last one; money must agree with the policy's."""
-        if not 0 <= self.remaining == self.machine.remaining_micros:
-            raise DamagedError(f"the money of campaign {self.id} does not add up")
-        event = event._replace(remaining=self.remaining)
-        self.seal = seal_of(event, self.seal)
-        self.sequence, self.at = event.sequence, event.at
-        return event._replace(seal=self.seal)
+    def _now(self, at: int) -> int:
+        """The time of the next event: it never runs back, whatever the clock does."""
+        return max(at, self.at)
 
-    def _next(self, at: int, kind: Kind) -> Event:
-        """The next event, still empty. Time never runs back, whatever the clock does."""
-        return Event(self.key, self.sequence + 1, max(at, self.at), kind.value)
+    def _event(
+        self,
+        at: int,
+        kind: Kind,
+        decision: str | None = None,
+        number: int | None = None,
+        action: int | None = None,
+        money: int = 0,
+        value: float | None = None,
+        price: float | None = None,
+        probability: float | None = None,
+        detail: bytes | None = None,
+    ) -> Event:
+        """The next event, sealed. The money must agree with the policy's."""
+        left = self.remaining
+        if not 0 <= left == self.machine.remaining_micros:
+            raise DamagedError(f"the money of campaign {self.id} does not add up")
+        self.sequence, self.at = self.sequence + 1, max(at, self.at)
+        row = (
+            *(self.key, self.sequence, self.at, kind.value, decision, number, action, money),
+            *(value, price, probability, left, detail),
+        )
+        self.seal = seal_of(row, self.seal)
+        return Event(*row, self.seal)
 
     # Changes
 
     def opening(self) -> Event:
         """The first event."""
         self.budget = self.terms.budget
-        event = self._next(self.terms.opened_at, Kind.OPENED)
-        return self._event(event._replace(money=self.budget, detail=self.terms.to_json()))
+        at, told = self.terms.opened_at, self.terms.to_json()
+        return self._event(at, Kind.OPENED, money=self.budget, detail=told)
 
     def learning(self, at: int, memory: bytes) -> Event:
         """Begin with what another campaign has learned."""
         self.machine.memory[:] = np.frombuffer(memory)
         self.machine.counts[drivers.HISTORY] = 0
         self.machine.needs_history = False
-        return self._event(self._next(at, Kind.LEARNED)._replace(detail=memory))
+        return self._event(at, Kind.LEARNED, detail=memory)
 
     def deciding(self, at: int, decision: str, x: Floats, costs: Ints) -> Event:
         """Decide on a user and reserve what the treatment costs; ``costs`` are micros."""
-        event = self._next(at, Kind.DECISION)
-        machine = self.machine
-        to_come = self.terms.users_to_come(event.at, machine.decisions)
+        at, machine, tally = self._now(at), self.machine, self.tally
+        to_come = self.terms.users_to_come(at, machine.decisions)
         if to_come is not None:
             machine.expect(to_come)
         number, action, paid, price, _, trace = machine.step(x, costs / MICROS)
         self.reserved += paid
         self.open += 1
-        tally = self.tally
         tally.decisions[action] += 1
         if number % tally.every == 0:
             out = self.spent + self.reserved
-            tally.note_point(Point(event.at, number, out, self.planned(event.at), price))
+            tally.note_point(Point(at, number, out, self.planned(at), price))
         return self._event(
-            event._replace(
-                decision=decision,
-                number=number,
-                action=action,
-                money=paid,
-                price=price,
-                probability=machine.probability(trace, action),
-                detail=costs.tobytes() + trace.tobytes(),
-            )
+            *(at, Kind.DECISION, decision, number, action, paid, None, price),
+            probability=machine.probability(trace, action),
+            detail=costs.tobytes() + trace.tobytes(),
         )
 
     def observing(self, at: int, known: Known, value: float, action: int) -> Event:
@@ -143,8 +156,7 @@ class Campaign:
         back = known.held if action != known.decision.action else 0
         self._end(known, back)
         self._learn(known.decision, action, value)
-        event = self._next(at, Kind.OUTCOME)
-        return self._event(_about(event, known)._replace(action=action, money=back, value=value))
+        return self._event(at, Kind.OUTCOME, *known.names, action, back, value)
 
     def expiring(self, at: int, known: Known) -> Event:
         """The window has passed: no outcome is none. What a shadow's user got is not known."""
@@ -152,40 +164,35 @@ class Campaign:
         self._end(known, back)
         if not self.terms.shadow:
             self._learn(known.decision, known.decision.action or 0, 0.0)
-        event = self._next(at, Kind.EXPIRY)
-        return self._event(_about(event, known)._replace(money=back, value=0.0))
+        return self._event(at, Kind.EXPIRY, *known.names, money=back, value=0.0)
 
     def cancelling(self, at: int, known: Known) -> Event:
         """The treatment was not delivered: its money returns, and nothing is learned."""
         self._end(known, known.held)
         self.tally.decisions[known.decision.action or 0] -= 1
-        event = self._next(at, Kind.CANCELLATION)
-        return self._event(_about(event, known)._replace(money=known.held))
+        return self._event(at, Kind.CANCELLATION, *known.names, money=known.held)
 
     def settling(self, at: int, known: Known, cost: int) -> Event:
         """The treatment cost less than was reserved: the rest returns."""
-        back = known.held - cost
         if known.end is None:
             self.reserved -= known.held
         else:
             self.spent -= known.held
         self.spent += cost
-        self.machine.refund(back)
-        event = self._next(at, Kind.SETTLEMENT)
-        return self._event(_about(event, known)._replace(money=cost))
+        self.machine.refund(known.held - cost)
+        return self._event(at, Kind.SETTLEMENT, *known.names, money=cost)
 
     def adding(self, at: int, request: str, micros: int) -> Event:
         """More money, to be planned over the users to come."""
-        event = self._next(at, Kind.BUDGET)
         self.machine.add_micros(micros)
         self.budget += micros
-        self.planned_at = event.at
-        return self._event(event._replace(decision=request, money=micros))
+        self.planned_at = self._now(at)
+        return self._event(at, Kind.BUDGET, request, money=micros)
 
     def turning(self, at: int, kind: Kind) -> Event:
         """Pause, resume or close."""
         self.status = kind
-        return self._event(self._next(at, kind))
+        return self._event(at, kind)
 
     def _end(self, known: Known, back: int) -> None:
         """Move what is held for a decision to what is spent, but for what returns."""
@@ -200,9 +207,7 @@ class Campaign:
     def _learn(self, decision: Event, action: int, value: float) -> None:
         trace = self.trace(decision)
         self.machine.take(trace, action, value)
-        alone = None
-        if not self.terms.shadow:
-            alone = self.machine.probability(trace, 0)
+        alone = None if self.terms.shadow else self.machine.probability(trace, 0)
         self.tally.note_outcome(action, value, alone)
 
     # Looking
@@ -265,7 +270,3 @@ class Campaign:
         counts[:] = np.frombuffer(kept[: counts.nbytes], np.int64)
         memory[:] = np.frombuffer(kept[counts.nbytes :])
         self.machine.needs_history = False
-
-
-def _about(event: Event, known: Known) -> Event:
-    return event._replace(decision=known.decision.decision, number=known.decision.number)

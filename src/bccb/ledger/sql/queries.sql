@@ -31,12 +31,11 @@ SELECT campaign, sequence, at, kind, decision, number, action, money, value, pri
 FROM journal WHERE campaign = ? AND sequence > ? ORDER BY sequence LIMIT ?;
 
 -- name: known
--- All events of these decisions, in order.
-SELECT campaign, sequence, at, kind, decision, number, action, money, value, price,
-       probability, remaining, detail, seal
-FROM journal
-WHERE campaign = ? AND decision IN (SELECT value FROM json_each(?)) AND decision IS NOT NULL
-ORDER BY sequence;
+-- All events of these decisions, in any order.
+SELECT j.campaign, j.sequence, j.at, j.kind, j.decision, j.number, j.action, j.money, j.value,
+       j.price, j.probability, j.remaining, j.detail, j.seal
+FROM json_each(?2) AS asked CROSS JOIN journal AS j INDEXED BY once
+WHERE j.campaign = ?1 AND j.decision = asked.value AND j.decision IS NOT NULL;
 
 -- name: decisions_since
 -- The next decisions after an event, in order.
@@ -50,7 +49,7 @@ WHERE campaign = ? AND sequence > ? AND kind = 'decision' ORDER BY sequence LIMI
 SELECT d.campaign, d.sequence, d.at, d.kind, d.decision, d.number, d.action, d.money, d.value,
        d.price, d.probability, d.remaining, d.detail, d.seal, e.kind, e.value, e.action
 FROM journal AS d
-LEFT JOIN journal AS e
+LEFT JOIN journal AS e INDEXED BY once
     ON e.campaign = d.campaign AND e.decision = d.decision AND e.sequence <= ?
     AND CASE WHEN e.kind IN ('outcome', 'expiry', 'cancellation') THEN 'end' ELSE e.kind END = 'end'
 WHERE d.campaign = ? AND d.sequence > ? AND d.sequence <= ? AND d.kind = 'decision'

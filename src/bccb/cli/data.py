@@ -10,13 +10,21 @@ from rich import box
 from rich.table import Table
 
 from bccb.cli.columns import takes_columns
-from bccb.cli.console import out
+from bccb.cli.console import SETTINGS, out
 from bccb.data import Columns, Description, describe_file
 from bccb.intervals import Interval
 
+app = typer.Typer(help="Look at the logs of trials.", **SETTINGS)
 
+
+@app.callback()
+def group() -> None:
+    """Look at the logs of trials."""
+
+
+@app.command("describe")
 @takes_columns
-def command(
+def describe(
     file: Annotated[
         Path, typer.Argument(help="Log of a trial: .csv, .csv.gz, .ndjson or .parquet.")
     ],
