@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -77,7 +78,7 @@ class Service:
         self.plan: list[str] = []
         self.seen: list[tuple[str, str, Any, str | None]] = []  # method, path, body, authorization
         self.done: dict[str, Any] = {}  # what was carried out, by id
-        self.problem: dict[str, Any] | None = None
+        self.problem: Any = None
         self.url, self.stopped = "", threading.Event()
 
     def carry_out(self, path: str, body: Any) -> Any:
@@ -254,8 +255,10 @@ def test_every_call_that_changes_something_repeats_itself_word_for_word(
         call()
         first, *others = service.seen
         assert others == [first] * len(plan)
-    added = [value for value in service.done.values() if value == "5.000000"]
-    assert len(added) == 1
+    client.add_budget("c1", 5)
+    added = [name for name, value in service.done.items() if value == "5.000000"]
+    assert len(added) == 2  # with an id of its own each
+    assert all(re.fullmatch("[0-9a-f]{32}", name) for name in added)
 
 
 @pytest.mark.parametrize("status", ["400", "401", "404", "409", "422", "500"])
@@ -271,6 +274,16 @@ def test_what_is_refused_is_not_tried_again(
     assert (error.status, error.type) == (int(status), "/problems/x")
     assert (error.detail, error.field) == ("no", "features.age")
     assert isinstance(error, BccbError)
+
+
+@pytest.mark.parametrize("problem", [["no"], "no", {"error": "no"}])
+def test_an_error_of_another_service_is_told_as_it_stands(
+    service: Service, connect: Connect, problem: Any
+) -> None:
+    service.plan, service.problem = ["404"], problem
+    with pytest.raises(ServiceError, match="answered 404: .*no") as caught:
+        connect().campaigns()
+    assert (caught.value.type, caught.value.field) == ("about:blank", None)
 
 
 def test_patience_ends_and_the_last_error_is_told(service: Service, connect: Connect) -> None:

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -106,6 +107,18 @@ def test_simulated_users_answer_as_the_world_says(
         assert row["f3"] == world.features[user, 3]
 
 
+def test_a_simulated_user_answers_to_what_was_done_to_them() -> None:
+    world = simulate_world(2_000, 3, "visit", treatments=2)
+    traffic = SimulatedTraffic(world, load_model().names, ("mail", "call"))
+    answers = (world.draws[:, None] < world.rates).tolist()
+    row = next(row for row, each in enumerate(answers) if each == [False, True, False])
+    for name, value, action in ((None, 0.0, 0), ("mail", 1.0, 1), ("call", 0.0, 2)):
+        decided = DecisionAnswer("a", name, 0.5, 0.0, Decimal(0), act=True)
+        assert traffic.outcome(row, decided) == Outcome("a", value)
+        effect = world.rates[row, action] - world.rates[row, 0]
+        assert traffic.caused(row, decided) == pytest.approx(effect)
+
+
 def test_the_table_tells_what_came_of_it(drive: Run, client: Client, url: str) -> None:
     ran = drive("--users", 60, *FAST)
     campaign = driven(client, ran)
@@ -118,7 +131,7 @@ def test_the_table_tells_what_came_of_it(drive: Run, client: Client, url: str) -
         r"really caused -?\d+\.\d, known because the users are simulated",
         r"decisions a second [\d,]+",
         r"latency \d+\.\d ms at the median, \d+\.\d ms at 99 %",
-        f"the page: {url}/",
+        f"the page: {url}/#/campaigns/{campaign.id}",
     ):
         assert re.search(line, ran.out), (line, ran.out)
 
@@ -268,7 +281,7 @@ class Recorder:
         now = time.monotonic()
         self.decided += [(now, user.decision_id) for user in users]
         return tuple(
-            cast("Any", DecisionAnswer)(user.decision_id, None, 0.5, 0.0, 0, True) for user in users
+            DecisionAnswer(user.decision_id, None, 0.5, 0.0, Decimal(0), act=True) for user in users
         )
 
     def report_outcomes(self, campaign: Any, outcomes: list[Outcome]) -> None:

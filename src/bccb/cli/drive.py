@@ -163,7 +163,7 @@ def _play(
         campaign = wanted.campaign and client.campaign(wanted.campaign)
         traffic = _traffic(campaign or None, wanted, log, plan.users)
         campaign = campaign or _create(client, wanted, traffic, plan.users)
-        page = f"{client.url}/"
+        page = f"{client.url}/#/campaigns/{campaign.id}"
         notes.print(f"driving campaign {campaign.id}: watch it at {page}", highlight=False)
         with progress_bar() as bar:
             task = bar.add_task("deciding", total=plan.users)
