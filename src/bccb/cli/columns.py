@@ -120,10 +120,11 @@ def read_and_tell(path: Path, columns: Columns | None) -> Log:
     log, unfinished = read_finished(path, columns)
     if unfinished:
         counts = ", ".join(f"{count:,} {status}" for status, count in unfinished.items())
+        notes.print(f"left out, because their outcome is not known: {counts}.", style="yellow")
+    if "open" in unfinished:
         notes.print(
-            f"left out, because their outcome is not known: {counts}. Where conversions are told "
-            "sooner than their absence, what is left converts too often: read the log again when "
-            "no decision is open.",
+            "Where conversions are told sooner than their absence, what is left converts too "
+            "often: read the log again when no decision is open.",
             style="yellow",
         )
     _tell_of(log, columns)

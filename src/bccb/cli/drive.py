@@ -164,7 +164,8 @@ def _play(
         traffic = _traffic(campaign or None, wanted, log, plan.users)
         campaign = campaign or _create(client, wanted, traffic, plan.users)
         page = f"{client.url}/#/campaigns/{campaign.id}"
-        notes.print(f"driving campaign {campaign.id}: watch it at {page}", highlight=False)
+        told_where = f"driving campaign {campaign.id}: watch it at {page}"
+        notes.print(told_where, highlight=False, soft_wrap=True)
         with progress_bar() as bar:
             task = bar.add_task("deciding", total=plan.users)
 
