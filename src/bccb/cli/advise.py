@@ -11,10 +11,11 @@ import typer
 from rich import box
 from rich.table import Table
 
-from bccb.cli.columns import read_and_tell, takes_columns
+from bccb.cli.columns import takes_columns, tell_of
 from bccb.cli.compare import check_json, parse_seeds, progress_bar
 from bccb.cli.console import notes, out
 from bccb.data import Columns
+from bccb.data.readers import read_finished
 from bccb.errors import InputError
 from bccb.evaluate.advice import Advice, advise
 from bccb.evaluate.rivals import Run, rivals_of
@@ -106,7 +107,9 @@ def _history(
         raise InputError("--history", history, "left out: the rows of the trial are the history")
     if visits:
         raise InputError("--visits", visits, "used on simulated users, without a trial")
-    return read_and_tell(file, columns)
+    log, unfinished = read_finished(file, columns)
+    tell_of(log, columns, unfinished)
+    return log
 
 
 def _print(advice: Advice) -> None:

@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -14,7 +13,6 @@ import typer
 from bccb.cli.console import notes
 from bccb.data import Columns, preset
 from bccb.data.describe import check_balance
-from bccb.data.readers import read_finished
 from bccb.errors import InputError
 from bccb.types import Log
 
@@ -115,9 +113,10 @@ def _cost(text: str | None) -> str | float | tuple[str, ...] | None:
         return _names(text) if "," in text else text
 
 
-def read_and_tell(path: Path, columns: Columns | None) -> Log:
-    """Read a log and tell what was left out of it, what it is taken for and what to beware of."""
-    log, unfinished = read_finished(path, columns)
+def tell_of(log: Log, columns: Columns | None, unfinished: dict[str, int]) -> None:
+    """Tell what was left out of a log and what it is taken for, and warn where chance alone hardly
+    chose its arms.
+    """
     if unfinished:
         counts = ", ".join(f"{count:,} {status}" for status, count in unfinished.items())
         notes.print(f"left out, because their outcome is not known: {counts}.", style="yellow")
@@ -127,12 +126,6 @@ def read_and_tell(path: Path, columns: Columns | None) -> Log:
             "often: read the log again when no decision is open.",
             style="yellow",
         )
-    _tell_of(log, columns)
-    return log
-
-
-def _tell_of(log: Log, columns: Columns | None) -> None:
-    """Tell what a log is taken for, and warn where chance alone hardly chose its arms."""
     shown = ", ".join(log.feature_names[:MOST_SHOWN])
     more = len(log.feature_names) - MOST_SHOWN
     notes.print(f"features: {shown}{f' and {more} more' if more > 0 else ''}")

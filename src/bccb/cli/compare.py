@@ -13,9 +13,10 @@ from rich import box
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from bccb.cli.columns import read_and_tell, takes_columns
+from bccb.cli.columns import takes_columns, tell_of
 from bccb.cli.console import notes, out
 from bccb.data import Columns
+from bccb.data.readers import read_finished
 from bccb.errors import InputError
 from bccb.evaluate.compare import (
     Row,
@@ -116,7 +117,7 @@ def _trials(
                 raise InputError(field, value, f"{least} or above")
         title = f"simulator{' with drift' if drift else ''}: {_count(stream, 'user')}"
         return SimulatedTrials(stream, kept, drift), title, True
-    log = read_and_tell(data, columns)
+    log, unfinished = read_finished(data, columns)
     stream = min(USERS, log.users) if users is None else users
     if not 1 <= stream <= log.users:
         raise InputError("--users", stream, f"from 1 to {log.users}, the rows of the log")
@@ -126,6 +127,7 @@ def _trials(
         raise InputError(
             "--history", kept, f"from 0 to {left}, the rows outside the stream: lower --users"
         )
+    tell_of(log, columns, unfinished)
     outcome = f"{columns.outcome}, " if columns is not None else ""
     title = f"{data.name}: {outcome}{_count(stream, 'user')}"
     return LoggedTrials(log, stream, kept), title, log.effects is not None

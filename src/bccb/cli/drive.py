@@ -14,12 +14,13 @@ import typer
 from rich import box
 from rich.table import Table
 
-from bccb.cli.columns import read_and_tell, takes_columns
+from bccb.cli.columns import takes_columns, tell_of
 from bccb.cli.compare import progress_bar
 from bccb.cli.console import notes, out
 from bccb.cli.traffic import Drive, LoggedTraffic, Plan, SimulatedTraffic, Tally, Traffic
 from bccb.client import Campaign, Client, Report, UnreachableError
 from bccb.data import Columns
+from bccb.data.readers import read_finished
 from bccb.data.schema import quoted
 from bccb.data.simulator import MOST_USERS, Outcome, load_model
 from bccb.data.world import simulate_world
@@ -139,7 +140,8 @@ def _read(data: Path | None, columns: Columns | None, conversions: bool) -> Log 
         return None
     if conversions:
         raise InputError("--conversions", conversions, "used on simulated users, without --data")
-    log = read_and_tell(data, columns)
+    log, unfinished = read_finished(data, columns)
+    tell_of(log, columns, unfinished)
     if log.probabilities is not None:
         allowed = "left out: a shadow campaign needs a randomised trial; bccb evaluate does not"
         raise InputError("the probabilities of the log", "given", allowed)

@@ -10,10 +10,11 @@ import typer
 from rich import box
 from rich.table import Table
 
-from bccb.cli.columns import read_and_tell, takes_columns
+from bccb.cli.columns import takes_columns, tell_of
 from bccb.cli.compare import check_json, progress_bar
 from bccb.cli.console import notes, out
 from bccb.data import Columns
+from bccb.data.readers import read_finished
 from bccb.errors import InputError
 from bccb.evaluate.estimates import Estimate
 from bccb.evaluate.evaluation import Evaluation, evaluate_log, evaluate_policies, unsuitable
@@ -61,7 +62,8 @@ def command(
     --probability p --policy bccb --policy cheapest-first --budget 1000`
     """
     _check(policy or [], budget, seed, json_file)
-    log = read_and_tell(file, columns)
+    log, unfinished = read_finished(file, columns)
+    tell_of(log, columns, unfinished)
     names = [name for name in policy or POLICIES if not unsuitable(name)]
     found = _evaluate(log, names, budget, seed)
     if json_file is not None:
