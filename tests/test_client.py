@@ -276,7 +276,7 @@ def test_what_is_refused_is_not_tried_again(
     assert isinstance(error, BccbError)
 
 
-@pytest.mark.parametrize("problem", [["no"], "no", {"error": "no"}])
+@pytest.mark.parametrize("problem", [["no", "detail"], "no detail", {"error": "no"}])
 def test_an_error_of_another_service_is_told_as_it_stands(
     service: Service, connect: Connect, problem: Any
 ) -> None:
