@@ -66,7 +66,8 @@ class Harness:
     def __init__(self, folder: Path, seed: int, clients: int, program: Sequence[str]) -> None:
         self.ledger = folder / "crash.sqlite"
         self.program = program
-        self.draws = random.Random(seed)
+        self.moments = random.Random(seed)  # apart from the samples, whose number varies
+        self.samples = random.Random(seed)
         self.faults = Faults()
         self.reader = Reader(self.ledger, self.faults)
         self.books: list[Book] = []
@@ -76,17 +77,17 @@ class Harness:
 
     async def kill_once(self) -> None:
         """Start, check, load, kill, and look into the file that was left."""
-        kind, everything = self.draws.random(), (self.kills + 1) % EVERYTHING == 0
+        kind, everything = self.moments.random(), (self.kills + 1) % EVERYTHING == 0
         server = Server(self.ledger, self.program)
         try:
-            if kind < EARLY and self.books and not everything:
-                await asyncio.sleep(self.draws.uniform(0.0, 1.1 * self.start_up))
+            if not self.kills or (kind < EARLY and not everything):  # also while the file is made
+                await asyncio.sleep(self.moments.uniform(0.0, 1.1 * self.start_up))
             else:
                 await self.until_ready(server)
                 hasty = kind < EARLY + HASTY and not everything
                 if not hasty:
                     await self.check(server, everything)
-                await self.load(server, self.draws.uniform(0.0, 0.05 if hasty else LONGEST))
+                await self.load(server, self.moments.uniform(0.0, 0.05 if hasty else LONGEST))
         finally:
             server.kill()
         self.kills += 1
@@ -129,7 +130,7 @@ class Harness:
         for book in self.books:
             known = list(book.decisions.values())
             if not everything:
-                sample = self.draws.sample(known, min(SAMPLE, len(known)))
+                sample = self.samples.sample(known, min(SAMPLE, len(known)))
                 known = list({one.id: one for one in [*book.recent, *sample]}.values())
             found[book.id] = known
         return found

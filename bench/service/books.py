@@ -70,6 +70,8 @@ class Reader:
 
     def check(self, books: list[Book], wanted: dict[str, list[Decision]], anew: bool) -> None:
         """Add up the money of all campaigns, and look for what was acknowledged."""
+        if not books:
+            return  # there may not even be a whole file yet
         if anew:
             self.folds.clear()
         where = f"{self.ledger.resolve().as_uri()}?mode=ro"

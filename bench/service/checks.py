@@ -96,7 +96,10 @@ def _same_state(before: dict[str, Any], faults: Faults) -> Any:
 def check_money(server: Server, books: Iterable[Book], faults: Faults) -> None:
     """The campaigns' money against what the answers add up to; nothing may be under way."""
     for book in books:
-        _, now = server.call("GET", f"/v1/campaigns/{book.id}")
+        status, now = server.call("GET", f"/v1/campaigns/{book.id}")
+        if status != 200:
+            faults.add("lost", f"campaign {book.id} was answered {status} {now}")
+            continue
         expected = book.money()
         budget, spent, reserved = money_of(now)
         if now["decisions"] < book.seen:
