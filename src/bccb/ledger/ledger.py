@@ -12,9 +12,9 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-from bccb.errors import BccbError, InputError, StateError
+from bccb.errors import BccbError, StateError
 from bccb.ledger.event import FIELDS, Event
 from bccb.ledger.statements import migrations, queries, schema
 
@@ -64,14 +64,18 @@ class Resolved(NamedTuple):
     action: int | None
 
 
+Place: TypeAlias = tuple[tuple[int, int], ...]  # device and inode of the files
+
+
 class Ledger:
     """A SQLite file. ``read_only`` opens it beside the process that owns it."""
 
     def __init__(self, path: str | os.PathLike[str], read_only: bool = False) -> None:
         self.path = Path(path)
         self._lock: int | None = None
+        self._place: Place | None = None
         if read_only and not self.path.is_file():
-            raise InputError("ledger", str(path), "a file that `bccb serve` has made")
+            raise LedgerError(f"there is no ledger {path}: `bccb serve` makes it")
         self._queries = queries()
         self._file = self._connect(read_only)
 
@@ -82,13 +86,19 @@ class Ledger:
             file = sqlite3.connect(
                 uri, uri=True, isolation_level=None, check_same_thread=False, timeout=WAIT
             )
+        except sqlite3.Error as error:
+            raise LedgerError(f"cannot open the ledger {self.path}: {error}") from None
+        try:
             file.execute("PRAGMA foreign_keys = ON")
             file.execute(f"PRAGMA cache_size = {CACHE}")
+            steps = _steps_to_do(file, read_only)  # before anything is written to a foreign file
             if not read_only:
                 file.execute("PRAGMA journal_mode = WAL")
                 file.execute("PRAGMA synchronous = FULL")
-            _bring_up(file, read_only)
-        except sqlite3.Error as error:
+            if steps:
+                file.executescript(f"BEGIN IMMEDIATE; {steps} COMMIT;")
+        except (sqlite3.Error, LedgerError) as error:
+            file.close()
             raise LedgerError(f"cannot open the ledger {self.path}: {error}") from None
         return file
 
@@ -103,16 +113,21 @@ class Ledger:
         """Make this process the one that writes the journal; refused while there is another."""
         import fcntl  # there is none on Windows, where the rest of the package still works
 
-        self._lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            # beside the file itself, not beside a link to it
+            lock = f"{self.path.resolve()}.lock"
+            self._lock = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise LedgerError(f"cannot lock the ledger {self.path}: {error.strerror}") from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise StateError(f"another process serves the ledger {self.path}") from None
 
     def check_whole(self) -> None:
-        """Refuse a file whose pages do not fit together."""
+        """Refuse a file whose pages, tables and indices do not fit together."""
         try:
-            ((found,), *_) = self._file.execute("PRAGMA quick_check(1)").fetchall()
+            ((found,), *_) = self._file.execute("PRAGMA integrity_check(1)").fetchall()
         except sqlite3.Error as error:
             raise DamagedError(f"the ledger {self.path} is damaged: {error}") from None
         if found != "ok":
@@ -150,8 +165,7 @@ class Ledger:
             for row in page:
                 event = Event(*row)
                 if event.sequence != after + 1:
-                    told = f"event {after + 1} of campaign {campaign} is missing"
-                    raise DamagedError(f"the journal of {self.path} is damaged: {told}")
+                    raise DamagedError(f"event {after + 1} is missing")
                 after = event.sequence
                 yield event
             if len(page) < PAGE:
@@ -194,9 +208,11 @@ class Ledger:
     def transaction(self) -> Iterator[None]:
         """All that is written within is durable when the block ends, or none of it is there."""
         try:
+            self._check_in_place()
             self._file.execute("BEGIN IMMEDIATE")
             yield
             self._file.execute("COMMIT")
+            self._check_in_place()
         except BaseException as error:
             with suppress(sqlite3.Error):
                 if self._file.in_transaction:
@@ -204,6 +220,28 @@ class Ledger:
             if isinstance(error, sqlite3.Error):
                 raise LedgerError(f"cannot write to the ledger {self.path}: {error}") from error
             raise
+
+    def _check_in_place(self) -> None:
+        """Refuse to write to files that were removed or replaced: it would be lost with them."""
+        if self._place is None:
+            return
+        try:
+            found = self._find()
+        except OSError as error:
+            raise LedgerError(f"the ledger {self.path} is gone: {error.strerror}") from None
+        if found != self._place:
+            raise LedgerError(f"the ledger {self.path} was replaced by another file")
+
+    def _find(self) -> Place:
+        files = (os.stat(self.path), os.stat(f"{self.path.resolve()}-wal"))
+        return tuple((found.st_dev, found.st_ino) for found in files)
+
+    def probe(self) -> None:
+        """Write what changes nothing, durably; from now on the files must stay where they are."""
+        with self.transaction():
+            (version,) = self._file.execute("PRAGMA user_version").fetchone()
+            self._file.execute(f"PRAGMA user_version = {version}")
+        self._place = self._place or self._find()
 
     def add_campaign(self, key: int, id_: str, name: str) -> None:
         """A campaign without events yet. Within a transaction."""
@@ -236,16 +274,17 @@ class Ledger:
         return self._rows("keys")
 
 
-def _bring_up(file: sqlite3.Connection, read_only: bool) -> None:
-    """Make the schema, or bring an older one up to it."""
+def _steps_to_do(file: sqlite3.Connection, read_only: bool) -> str:
+    """The SQL that makes the schema, or brings an older one up to it; refuses any other file."""
     steps = migrations()
     (version,) = file.execute("PRAGMA user_version").fetchone()
     if version > len(steps) or (read_only and version < len(steps)):
         told = f"version {version}, and this bccb needs {len(steps)}"
-        raise LedgerError(f"the schema of the ledger is {told}")
-    scripts = [schema()] if version == 0 else steps[version:]
+        raise LedgerError(f"its schema is {told}")
+    tables = {name for (name,) in file.execute(queries()["tables"])}
+    if "journal" not in tables if version else tables:
+        raise LedgerError("it is not a ledger of bccb")
     if version == len(steps):
-        return
-    file.executescript(
-        f"BEGIN IMMEDIATE; {' '.join(scripts)} PRAGMA user_version = {len(steps)}; COMMIT;"
-    )
+        return ""
+    scripts = [schema()] if version == 0 else steps[version:]
+    return f"{' '.join(scripts)} PRAGMA user_version = {len(steps)};"

@@ -17,13 +17,14 @@ from starlette.staticfiles import StaticFiles
 from swagger_ui_bundle import swagger_ui_path
 
 from bccb import __version__
+from bccb.ledger.ledger import LedgerError
 from bccb.serve import schemas
 from bccb.serve.access import Access
 from bccb.serve.answers import json_response, problem_response
 from bccb.serve.engine import Engine
 from bccb.serve.gate import Gate
 from bccb.serve.openapi import document
-from bccb.serve.problem import ProblemError
+from bccb.serve.problem import ProblemError, not_durable
 from bccb.serve.routes import api
 
 PAGE = Path(__file__).parent / "page"
@@ -54,6 +55,7 @@ def create_app(engine: Engine, access: Access) -> FastAPI:
     _operations(app, engine)
     _pages(app)
     app.add_exception_handler(ProblemError, _tell_problem)
+    app.add_exception_handler(LedgerError, _tell_unread)
     app.add_exception_handler(HTTPException, _tell_http)
     app.add_exception_handler(RequestValidationError, _tell_invalid)
     app.add_exception_handler(Exception, _tell_unexpected)
@@ -107,6 +109,11 @@ def _pages(app: FastAPI) -> None:
 def _tell_problem(request: Request, error: Exception) -> Response:
     assert isinstance(error, ProblemError)
     return problem_response(error)
+
+
+def _tell_unread(request: Request, error: Exception) -> Response:
+    logger.error("%s %s failed: %s", request.method, request.url.path, error)
+    return problem_response(not_durable("the ledger cannot be read"))
 
 
 def _tell_http(request: Request, error: Exception) -> Response:

@@ -114,7 +114,12 @@ class Engine:
             return False
         try:
             self.books.refresh()
-            more = sweep(self.books, self.clock())
+            at = self.clock()
+            more = sweep(self.books, at)
+            self.metrics.note_clock(at, self.books)
+            if self.trouble is not None and not self.books.changed:
+                self.books.ledger.probe()  # nobody may ask while the service is not ready
+                self._recover()
             self._commit()
             return more
         except Exception as error:  # whatever it was: nothing of it has happened
@@ -149,6 +154,9 @@ class Engine:
         begin = time.perf_counter()
         events = self.books.commit()
         self.metrics.note_commit(time.perf_counter() - begin, events)
+        self._recover()
+
+    def _recover(self) -> None:
         if self.trouble is not None:
             logger.warning("the ledger can be written again")
             self.trouble = None

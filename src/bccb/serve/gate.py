@@ -19,6 +19,7 @@ HEADERS = (
     (b"x-frame-options", b"DENY"),
 )
 STRICT = (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'")
+ASKED = (b"host", b"authorization", b"origin")
 NO_ROUTE = "none"  # instead of a path that a stranger made up
 
 
@@ -61,7 +62,5 @@ class Gate:
         length = found.get(b"content-length", b"0")
         if length.isdigit() and int(length) > MOST_BYTES:
             raise too_large()
-        host, key = found.get(b"host", b""), found.get(b"authorization", b"")
-        self.access.check(
-            scope["method"], scope["path"], host.decode("latin-1"), key.decode("latin-1")
-        )
+        told = (found.get(name, b"").decode("latin-1") for name in ASKED)
+        self.access.check(scope["method"], scope["path"], *told)

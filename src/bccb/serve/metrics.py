@@ -52,6 +52,11 @@ class Metrics:
         self.commits.observe(seconds)
         self.events.inc(events)
 
+    def note_clock(self, at: int, books: Books) -> None:
+        """Compare the clock with the times of the last events."""
+        last = max((campaign.at for campaign in books), default=at)
+        self.clock_behind.set(max(last - at, 0) / MICROS)
+
     def watch(self, books: Books) -> None:
         """Tell the money of campaigns, too."""
         self.registry.register(_Campaigns(books))

@@ -94,6 +94,7 @@ def opened(path: Path, told: Callable[[str], None] = lambda _: None) -> Iterator
         make(budget=1, horizon=1, features=1).warm()
         for campaign in books.open():
             told(campaign.terms.name)
+        ledger.probe()
         yield books
     finally:
         ledger.close()
