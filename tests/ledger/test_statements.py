@@ -14,8 +14,10 @@ import bccb
 from bccb.ledger.ledger import Ledger
 from bccb.ledger.statements import FOLDER, migrations, queries, schema
 
-HOT = ("advance", "append", "events", "known", "decisions_since", "resolved", "seal_at", "campaign")
-HOT += ("last_snapshot", "origin_snapshot", "keep_snapshot", "forget_snapshots", "revoke_key")
+HOT = [
+    *("advance", "append", "campaign", "decisions_since", "events", "known", "resolved", "seal_at"),
+    *("forget_snapshots", "keep_snapshot", "last_snapshot", "origin_snapshot", "revoke_key"),
+]
 
 
 @pytest.fixture
