@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,11 +25,22 @@ EVENTS = (
 )
 
 
+@contextmanager
+def writing(ledger: Ledger) -> Iterator[None]:
+    """A transaction, undone if it does not come to its end."""
+    ledger.begin()
+    try:
+        yield
+        ledger.commit()
+    finally:
+        ledger.roll_back()
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A ledger with a campaign of three events."""
     path = tmp_path / "ledger.sqlite"
-    with closing(Ledger(path)) as ledger, ledger.transaction():
+    with closing(Ledger(path)) as ledger, writing(ledger):
         ledger.add_campaign(1, "c1", "autumn")
         ledger.append(EVENTS)
         ledger.advance(ACCOUNT, 0)
@@ -121,7 +132,7 @@ def test_an_impossible_event_is_refused_and_nothing_of_its_transaction_stays(
 ) -> None:
     good = Event(1, 5, 13, "decision", "u5")
     told = "^cannot write to the ledger .*ledger.sqlite: "
-    with pytest.raises(LedgerError, match=told), ledger.transaction():
+    with pytest.raises(LedgerError, match=told), writing(ledger):
         ledger.append([good, event])
     assert tuple(ledger.events(1)) == EVENTS
     assert ledger.accounts() == [ACCOUNT]
@@ -130,29 +141,29 @@ def test_an_impossible_event_is_refused_and_nothing_of_its_transaction_stays(
 @pytest.mark.parametrize("first", ["outcome", "expiry", "cancellation"])
 @pytest.mark.parametrize("second", ["outcome", "expiry", "cancellation"])
 def test_a_decision_ends_once(ledger: Ledger, first: str, second: str) -> None:
-    with ledger.transaction():
+    with writing(ledger):
         ledger.append([Event(1, 4, 13, first, "u1")])
-    with pytest.raises(LedgerError, match="UNIQUE"), ledger.transaction():
+    with pytest.raises(LedgerError, match="UNIQUE"), writing(ledger):
         ledger.append([Event(1, 5, 13, second, "u1")])
 
 
 def test_a_budget_request_is_granted_once_but_may_have_the_id_of_a_decision(
     ledger: Ledger,
 ) -> None:
-    with ledger.transaction():
+    with writing(ledger):
         ledger.append([Event(1, 4, 13, "budget", "u1", money=5)])
-    with pytest.raises(LedgerError, match="UNIQUE"), ledger.transaction():
+    with pytest.raises(LedgerError, match="UNIQUE"), writing(ledger):
         ledger.append([Event(1, 5, 13, "budget", "u1", money=5)])
 
 
 @pytest.mark.parametrize("row", [(2, "c1", "other"), (2, "c2", "autumn"), (1, "c2", "other")])
 def test_campaigns_differ_in_key_id_and_name(ledger: Ledger, row: tuple[int, str, str]) -> None:
-    with pytest.raises(LedgerError, match="UNIQUE"), ledger.transaction():
+    with pytest.raises(LedgerError, match="UNIQUE"), writing(ledger):
         ledger.add_campaign(*row)
 
 
 def test_a_transaction_that_raises_leaves_nothing(ledger: Ledger) -> None:
-    with pytest.raises(ZeroDivisionError), ledger.transaction():
+    with pytest.raises(ZeroDivisionError), writing(ledger):
         ledger.append([Event(1, 4, 13, "paused")])
         ledger.advance(ACCOUNT._replace(sequence=4, spent=250_000), 3)
         ledger.keep(1, Snapshot(4, "0", 0, b"other", 8))
@@ -160,20 +171,20 @@ def test_a_transaction_that_raises_leaves_nothing(ledger: Ledger) -> None:
     assert tuple(ledger.events(1)) == EVENTS
     assert ledger.accounts() == [ACCOUNT]
     assert ledger.snapshot(1) == Snapshot(3, "0", 0, b"state", 7)
-    with ledger.transaction():  # and the next one is as good as any
+    with writing(ledger):  # and the next one is as good as any
         ledger.append([Event(1, 4, 13, "paused")])
 
 
 def test_a_row_that_somebody_else_has_moved_is_not_moved_again(ledger: Ledger) -> None:
     told = "somebody else has written to campaign c1"
-    with pytest.raises(DamagedError, match=told), ledger.transaction():
+    with pytest.raises(DamagedError, match=told), writing(ledger):
         ledger.advance(ACCOUNT._replace(sequence=5), 4)
     assert ledger.accounts() == [ACCOUNT]
 
 
 def test_a_newer_state_replaces_older_ones_but_for_origins(ledger: Ledger) -> None:
     for sequence, origin in ((4, 1), (5, 0), (6, 0)):
-        with ledger.transaction():
+        with writing(ledger):
             ledger.keep(1, Snapshot(sequence, "1", origin, b"", 0))
     newest, first = ledger.snapshot(1), ledger.origin(1)
     assert newest is not None
@@ -255,7 +266,7 @@ def test_a_folder_and_a_file_in_no_folder_are_refused(tmp_path: Path) -> None:
 def test_who_only_reads_cannot_write(ledger: Ledger) -> None:
     with closing(Ledger(ledger.path, read_only=True)) as reader:
         assert tuple(reader.events(1)) == EVENTS
-        with pytest.raises(LedgerError, match="readonly"), reader.transaction():
+        with pytest.raises(LedgerError, match="readonly"), writing(reader):
             reader.append([Event(1, 4, 13, "paused")])
 
 
@@ -287,7 +298,7 @@ def test_nothing_is_written_to_a_ledger_that_was_removed(ledger: Ledger, path: P
     ledger.probe()
     shutil.move(path, path.with_suffix(".away"))
     told = "the ledger .* is gone: No such file"
-    with pytest.raises(LedgerError, match=told), ledger.transaction():
+    with pytest.raises(LedgerError, match=told), writing(ledger):
         ledger.append([Event(1, 4, 13, "paused")])
     shutil.move(path.with_suffix(".away"), path)
     assert tuple(ledger.events(1)) == EVENTS
@@ -302,7 +313,7 @@ def test_nothing_is_written_to_a_ledger_that_was_replaced(
     file = Path(f"{path}{suffix}")
     shutil.copy(file, f"{file}.copy")
     shutil.move(f"{file}.copy", file)
-    with pytest.raises(LedgerError, match="was replaced by another file"), ledger.transaction():
+    with pytest.raises(LedgerError, match="was replaced by another file"), writing(ledger):
         ledger.append([Event(1, 4, 13, "paused")])
     assert tuple(ledger.events(1)) == EVENTS
 

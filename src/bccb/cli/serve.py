@@ -47,7 +47,6 @@ def command(
     keys = Ledger(ledger, read_only=True)
     try:
         access = Access(keys, host)
-        listener.listen()  # who reads the next line may connect at once
         shown = f"[{host}]" if ":" in host else host
         out.print(f"serving on http://{shown}:{listener.getsockname()[1]}", highlight=False)
         notes.print(f"ledger {ledger} · API at /docs · Ctrl-C to stop", highlight=False)

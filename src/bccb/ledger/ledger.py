@@ -10,7 +10,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -19,8 +19,10 @@ from bccb.ledger.event import FIELDS, Event
 from bccb.ledger.statements import migrations, queries, schema
 
 PAGE = 10_000  # events that are read at once
-WAIT = 10.0  # seconds, for another process that writes a key
+WAIT = 10.0  # seconds, for another process that writes
+OWNER_WAIT = 1_000  # milliseconds: a key is written sooner, and the whole service waits with it
 CACHE = -64_000  # KiB of pages in memory
+CHECKPOINT = 8_000  # pages of the write-ahead log, 32 MB, that are copied to the file at once
 
 
 class LedgerError(BccbError):
@@ -95,6 +97,7 @@ class Ledger:
             if not read_only:
                 file.execute("PRAGMA journal_mode = WAL")
                 file.execute("PRAGMA synchronous = FULL")
+                file.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT}")
             if steps:
                 file.executescript(f"BEGIN IMMEDIATE; {steps} COMMIT;")
         except (sqlite3.Error, LedgerError) as error:
@@ -123,6 +126,7 @@ class Ledger:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise StateError(f"another process serves the ledger {self.path}") from None
+        self._file.execute(f"PRAGMA busy_timeout = {OWNER_WAIT}")
 
     def check_whole(self) -> None:
         """Refuse a file whose pages, tables and indices do not fit together."""
@@ -204,22 +208,27 @@ class Ledger:
 
     # Writing
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """All that is written within is durable when the block ends, or none of it is there."""
+    def _run(self, statement: str, parameters: Any = ()) -> sqlite3.Cursor:
         try:
-            self._check_in_place()
-            self._file.execute("BEGIN IMMEDIATE")
-            yield
-            self._file.execute("COMMIT")
-            self._check_in_place()
-        except BaseException as error:
-            with suppress(sqlite3.Error):
-                if self._file.in_transaction:
-                    self._file.execute("ROLLBACK")
-            if isinstance(error, sqlite3.Error):
-                raise LedgerError(f"cannot write to the ledger {self.path}: {error}") from error
-            raise
+            return self._file.execute(statement, parameters)
+        except sqlite3.Error as error:
+            raise LedgerError(f"cannot write to the ledger {self.path}: {error}") from error
+
+    def begin(self) -> None:
+        """Begin a transaction: what is written in it becomes durable together, or not at all."""
+        self._check_in_place()
+        self._run("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        """Make all that was written since :meth:`begin` durable."""
+        self._run("COMMIT")
+        self._check_in_place()
+
+    def roll_back(self) -> None:
+        """Undo what was written since :meth:`begin`, if anything was."""
+        with suppress(sqlite3.Error):
+            if self._file.in_transaction:
+                self._file.execute("ROLLBACK")
 
     def _check_in_place(self) -> None:
         """Refuse to write to files that were removed or replaced: it would be lost with them."""
@@ -238,36 +247,40 @@ class Ledger:
 
     def probe(self) -> None:
         """Write what changes nothing, durably; from now on the files must stay where they are."""
-        with self.transaction():
-            (version,) = self._file.execute("PRAGMA user_version").fetchone()
-            self._file.execute(f"PRAGMA user_version = {version}")
+        self.begin()
+        try:
+            (version,) = self._run("PRAGMA user_version").fetchone()
+            self._run(f"PRAGMA user_version = {version}")
+            self.commit()
+        finally:
+            self.roll_back()
         self._place = self._place or self._find()
 
     def add_campaign(self, key: int, id_: str, name: str) -> None:
         """A campaign without events yet. Within a transaction."""
-        self._file.execute(self._queries["add_campaign"], (key, id_, name))
+        self._run(self._queries["add_campaign"], (key, id_, name))
 
     def append(self, events: Iterable[Event]) -> None:
         """More events. Within a transaction."""
-        self._file.executemany(self._queries["append"], events)
+        try:
+            self._file.executemany(self._queries["append"], events)
+        except sqlite3.Error as error:
+            raise LedgerError(f"cannot write to the ledger {self.path}: {error}") from error
 
     def advance(self, account: Account, before: int) -> None:
         """Bring the row of a campaign from one event to a later one. Within a transaction."""
-        moved = self._file.execute(
-            self._queries["advance"], {**account._asdict(), "before": before}
-        ).rowcount
-        if moved != 1:
+        moved = self._run(self._queries["advance"], {**account._asdict(), "before": before})
+        if moved.rowcount != 1:
             raise DamagedError(f"somebody else has written to campaign {account.id}")
 
     def keep(self, campaign: int, snapshot: Snapshot) -> None:
         """Keep a state, and forget older ones. Within a transaction."""
-        self._file.execute(self._queries["keep_snapshot"], (campaign, *snapshot))
-        self._file.execute(self._queries["forget_snapshots"], (campaign, snapshot.sequence))
+        self._run(self._queries["keep_snapshot"], (campaign, *snapshot))
+        self._run(self._queries["forget_snapshots"], (campaign, snapshot.sequence))
 
     def write_key(self, query: str, parameters: Sequence[Any]) -> int:
         """Run one of the statements on keys, durably; how many rows it changed."""
-        with self.transaction():
-            return self._file.execute(self._queries[query], parameters).rowcount
+        return self._run(self._queries[query], parameters).rowcount
 
     def key_rows(self) -> list[Any]:
         """All API keys."""
