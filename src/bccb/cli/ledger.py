@@ -38,7 +38,7 @@ def verify(
     events = 0
     with (
         closing(Ledger(file, read_only=True)) as ledger,
-        Progress(console=notes, transient=True) as progress,
+        Progress(console=notes, transient=True, disable=not notes.is_terminal) as progress,
     ):
         ledger.check_whole()
         accounts = ledger.accounts()

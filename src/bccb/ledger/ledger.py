@@ -135,7 +135,8 @@ class Ledger:
         except sqlite3.Error as error:
             raise DamagedError(f"the ledger {self.path} is damaged: {error}") from None
         if found != "ok":
-            raise DamagedError(f"the ledger {self.path} is damaged: {found}")
+            told = " ".join(found.replace("*** in database main ***", "").split())
+            raise DamagedError(f"the ledger {self.path} is damaged: {told}")
 
     # Reading
 

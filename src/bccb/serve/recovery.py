@@ -89,7 +89,7 @@ def snapshot_of(campaign: Campaign, origin: bool) -> Snapshot:
 def _begin(ledger: Ledger, account: Account, snapshot: Snapshot | None) -> Campaign:
     """The campaign after its first event, or as the snapshot has it."""
     first = ledger.first(account.key)
-    if first is None:
+    if first is None or first.sequence != 1:
         raise DamagedError("event 1 is missing")
     with _placed(first):
         if first.kind != Kind.OPENED or first.detail is None:
