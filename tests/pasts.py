@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +52,11 @@ class Past:
 
     def _found(self) -> None:
         """Two campaigns, of which the second has learned from the first."""
-        for name, more in (
-            ("first", {}),
-            ("second", {"horizon": {"ends_at": "2100-01-01T00:00Z"}}),
-        ):
-            body = {**BODY, "name": name, **more}
+        for name in ("first", "second"):
+            body = {**BODY, "name": name}
             if name == "second":
                 self.live(12)
+                body["horizon"] = {"ends_at": "2100-01-01T00:00Z"}
                 body["learned_from"] = self.campaign("first").id
             asked = CampaignRequest.model_validate(body)
             terms = campaigns.terms_of(asked, self.at)
@@ -121,10 +119,8 @@ class Past:
                 [self._decide, self._observe, self._cancel, self._settle, self._add, self._turn],
                 [12, 10, 2, 3, 1, 1],
             )[0]
-            try:
+            with suppress(ProblemError):  # too late, paused, ended already: as in life
                 act(campaign)
-            except ProblemError:  # too late, paused, ended already: as in life
-                pass
             outcomes.sweep(self.books, self.at)
             self.commit()
 
@@ -150,7 +146,9 @@ class Past:
 
     def _observe(self, campaign: Campaign) -> None:
         items = [
-            OutcomeItem(decision_id=self._some(campaign), value=self.random.choice([0.0, 1.0]))
+            OutcomeItem.model_validate(
+                {"decision_id": self._some(campaign), "value": self.random.choice([0.0, 1.0])}
+            )
             for _ in range(self.random.choice([1, 3]))
         ]
         outcomes.observe(self.books, self.at, campaign.id, items, single=False)

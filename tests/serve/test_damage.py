@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,11 +14,11 @@ from bccb.serve.server import opened
 
 
 @pytest.fixture(scope="module")
-def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Past]:
+def past(tmp_path_factory: pytest.TempPathFactory) -> Past:
     made = Past(tmp_path_factory.mktemp("past") / "ledger.sqlite", seed=1)
     made.live(60)
     made.close()
-    yield made
+    return made
 
 
 @pytest.fixture
