@@ -174,10 +174,11 @@ class Engine:
             logger.error("nothing was done: %s", error, exc_info=not isinstance(error, LedgerError))
         self.metrics.failures.inc()
         self.trouble = str(error) if isinstance(error, LedgerError) else "an error of the service"
-        self._try_again = time.monotonic() + PAUSE
         if isinstance(error, DamagedError):  # nothing can be trusted any more
-            logger.critical("the service stops deciding: %s", error)
+            if self._try_again < float("inf"):
+                logger.critical("the service stops deciding: %s", error)
             self._try_again = float("inf")
+        self._try_again = max(self._try_again, time.monotonic() + PAUSE)
         self.books.abandon()
 
 
