@@ -15,6 +15,7 @@ from bccb.ledger.ledger import Ledger
 from bccb.serve import campaigns, decisions, outcomes
 from bccb.serve.books import Books
 from bccb.serve.campaign import Campaign
+from bccb.serve.decisions import Answers, Asked
 from bccb.serve.problem import ProblemError
 from bccb.serve.schemas import CampaignRequest, DecisionRequest, OutcomeItem
 
@@ -30,6 +31,14 @@ BODY: dict[str, Any] = {
     "outcome_window_seconds": WINDOW,
     "seed": 1,
 }
+
+
+def decide(books: Books, at: int, campaign: str, users: list[DecisionRequest]) -> Answers:
+    """Decide on users in one request."""
+    (made,) = decisions.decide(books, at, [Asked(campaign, users, single=False)])
+    if isinstance(made, ProblemError):
+        raise made
+    return made
 
 
 class Past:
@@ -133,7 +142,7 @@ class Past:
             )
             for i in range(self.random.choice([1, 1, 1, 5]))
         ]
-        decisions.decide(self.books, self.at, campaign.id, users, single=False)
+        decide(self.books, self.at, campaign.id, users)
 
     def _some(self, campaign: Campaign) -> str:
         """A recent decision."""
