@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import time
 
 from bccb.errors import StateError
@@ -12,6 +13,7 @@ from bccb.serve.problem import ProblemError, not_durable
 
 OPEN = ("/", "/healthz", "/readyz", "/openapi.json", "/docs")  # tell nothing of any campaign
 OPEN_FOLDERS = ("/page/", "/docs/")
+HOST = re.compile(r"(?:\[([^\]]+)\]|([^:\[\]@/]+))(?::[0-9]*)?")
 FRESH = 1.0  # seconds for which keys are not read again: so long a revoked one may still work
 
 
@@ -91,11 +93,10 @@ def _check_local(host: str, origin: str) -> None:
 
 
 def _without_port(host: str) -> str:
-    """The name in a Host header.
+    """The name in a Host header; none if it is not one.
 
-    >>> _without_port("localhost:8000"), _without_port("[::1]:8000"), _without_port("a.b")
-    ('localhost', '::1', 'a.b')
+    >>> _without_port("Localhost:8000"), _without_port("[::1]:8000"), _without_port("[::1].evil")
+    ('localhost', '::1', '')
     """
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0].lower()
+    found = HOST.fullmatch(host)
+    return "" if found is None else (found[1] or found[2]).lower()

@@ -57,7 +57,6 @@ def create_app(engine: Engine, access: Access) -> FastAPI:
     app.add_exception_handler(LedgerError, _tell_unread)
     app.add_exception_handler(HTTPException, _tell_http)
     app.add_exception_handler(RequestValidationError, _tell_invalid)
-    app.add_exception_handler(Exception, _tell_unexpected)
     app.add_middleware(Gate, access=access, metrics=engine.metrics)
     return app
 
@@ -131,8 +130,3 @@ def _tell_invalid(request: Request, error: Exception) -> Response:
     field = str(first["loc"][-1])
     told = f"{field} is {first.get('input')!r}: {first['msg'][:1].lower()}{first['msg'][1:]}"
     return problem_response(ProblemError(422, "invalid-field", told, field))
-
-
-def _tell_unexpected(request: Request, error: Exception) -> Response:
-    logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return problem_response(ProblemError(500, "internal", "an error of the service: see its log"))

@@ -187,7 +187,8 @@ class Engine:
             if self._try_again < float("inf"):
                 logger.critical("the service stops deciding: %s", error)
             self._try_again = float("inf")
-        self._try_again = max(self._try_again, time.monotonic() + PAUSE)
+        if isinstance(error, LedgerError):  # and not a request that is too much for us
+            self._try_again = max(self._try_again, time.monotonic() + PAUSE)
         self.books.abandon()
 
 

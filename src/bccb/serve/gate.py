@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any
 
@@ -21,7 +22,10 @@ HEADERS = (
 STRICT = (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'")
 ASKED = (b"host", b"authorization", b"origin")
 ASK_AGAIN = (b"cache-control", b"no-cache")
+UNEXPECTED = ProblemError(500, "internal", "an error of the service: see its log")
 NO_ROUTE = "none"  # instead of a path that a stranger made up
+
+logger = logging.getLogger("bccb.serve")
 
 
 class Gate:
@@ -35,7 +39,7 @@ class Gate:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        begin, status = time.perf_counter(), 500
+        begin, status = time.perf_counter(), None
 
         async def passing(message: Message) -> None:
             nonlocal status
@@ -51,13 +55,17 @@ class Gate:
 
         try:
             self._check(scope)
+            await self.app(scope, receive, passing)
         except ProblemError as problem:
             await problem_response(problem)(scope, receive, passing)
-        else:
-            await self.app(scope, receive, passing)
+        except Exception:
+            logger.exception("%s %s failed", scope["method"], scope["path"])
+            if status is not None:  # half of an answer is worse than none
+                raise
+            await problem_response(UNEXPECTED)(scope, receive, passing)
         finally:
             route = getattr(scope.get("route"), "path", NO_ROUTE)
-            self.metrics.requests.labels(route, status).inc()
+            self.metrics.requests.labels(route, status or 500).inc()
             self.metrics.seconds.labels(route).observe(time.perf_counter() - begin)
 
     def _check(self, scope: Scope) -> None:
