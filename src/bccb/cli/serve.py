@@ -48,8 +48,10 @@ def command(
     try:
         access = Access(keys, host)
         shown = f"[{host}]" if ":" in host else host
-        out.print(f"serving on http://{shown}:{listener.getsockname()[1]}", highlight=False)
-        notes.print(f"ledger {ledger} · API at /docs · Ctrl-C to stop", highlight=False)
+        address = f"http://{shown}:{listener.getsockname()[1]}"
+        out.print(f"serving on {address}", highlight=False, soft_wrap=True)
+        told = f"ledger {ledger} · API at /docs · Ctrl-C to stop"
+        notes.print(told, highlight=False, soft_wrap=True)
         serve(books, access, listener)
     except KeyboardInterrupt:  # a signal has ended it, and everything is kept
         notes.print("stopped", highlight=False)
