@@ -6,6 +6,7 @@ from bccb.errors import InputError
 
 MICROS = 1_000_000
 DECIMALS = 6
+CENT = 10_000  # micros
 
 
 def costs_up(field: str, text: str) -> int:
@@ -44,4 +45,6 @@ def as_text(micros: int) -> str:
     ('0.77', '5000.00', '0.000001')
     """
     units, part = divmod(micros, MICROS)
+    if part % CENT == 0:
+        return f"{units}.{part // CENT:02d}"
     return f"{units}.{f'{part:06d}'.rstrip('0').ljust(2, '0')}"

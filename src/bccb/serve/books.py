@@ -25,6 +25,7 @@ class Books:
         self._keys = 0
         self._events: list[Event] = []
         self._by_decision: dict[tuple[int, str], list[Event]] = {}
+        self._indexed = 0  # events that are in it
         self._before: dict[str, int] = {}  # the sequence of each changed campaign in the ledger
         self._kept: dict[str, int] = {}  # the sequence of its newest snapshot
         self._stale: set[str] = set()  # campaigns that are not what the ledger has
@@ -69,6 +70,7 @@ class Books:
         decisions = list(decisions)
         found = self.ledger.known(campaign.key, decisions)
         if campaign.id in self._before:
+            self._index()
             for id_ in decisions:
                 more = self._by_decision.get((campaign.key, id_))
                 if more:
@@ -89,8 +91,13 @@ class Books:
         """Add an event that a campaign has made."""
         self._before.setdefault(campaign.id, event.sequence - 1)
         self._events.append(event)
-        if event.decision is not None:
-            self._by_decision.setdefault((event.campaign, event.decision), []).append(event)
+
+    def _index(self) -> None:
+        """Bring the index of recorded events up to date: seldom does anybody look."""
+        for event in self._events[self._indexed :]:
+            if event.decision is not None:
+                self._by_decision.setdefault((event.campaign, event.decision), []).append(event)
+        self._indexed = len(self._events)
 
     def sweep(self, campaign: Campaign, swept: int) -> None:
         """Remember that decisions up to this event have had their window."""
@@ -146,7 +153,7 @@ class Books:
         self._kept[campaign.id] = 0 if snapshot is None else snapshot.sequence
 
     def _forget(self) -> None:
-        self._events, self._by_decision, self._before = [], {}, {}
+        self._events, self._by_decision, self._before, self._indexed = [], {}, {}, 0
 
     def keep_all(self) -> None:
         """A snapshot of every campaign that has moved since its last one."""

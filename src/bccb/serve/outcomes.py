@@ -78,26 +78,30 @@ def _standing(
 ) -> tuple[tuple[float, int], str]:
     """The outcome and action that count for a decision once this report is in, and its status."""
     end = known.end
-    if end is None:
-        late = campaign.now(at) > known.decision.at + campaign.terms.window
-        return ((0.0, reported[1]), "too_late") if late else (reported, "recorded")
+    if end is None and not _late(campaign, at, known):
+        return reported, "recorded"
+    if end is None or end.kind == Kind.EXPIRY:
+        return (0.0, reported[1]), "already_recorded" if reported[0] == 0.0 else "too_late"
     if end.kind == Kind.CANCELLATION:
         told = f"decision {known.decision.decision!r} was cancelled"
         raise conflict("decision-cancelled", told, f"{where}decision_id" if where else None)
-    if end.kind == Kind.EXPIRY:
-        return (0.0, reported[1]), "already_recorded" if reported[0] == 0.0 else "too_late"
     return (end.value or 0.0, end.action or 0), "already_recorded"
+
+
+def _late(campaign: Campaign, at: int, known: Known) -> bool:
+    """Whether the window has passed, though it was not swept yet."""
+    return campaign.now(at) > known.decision.at + campaign.terms.window
 
 
 def cancel(books: Books, at: int, campaign_id: str, decision: str) -> dict[str, Any]:
     """Undo a decision whose treatment was not delivered."""
     campaign, known = _find(books, campaign_id, decision)
-    if known.end is None and known.settlement is None:
+    if known.end is None and known.settlement is None and not _late(campaign, at, known):
         event = campaign.cancelling(at, known)
         books.record(campaign, event)
         known = known._replace(end=event)
     elif known.end is None or known.end.kind != Kind.CANCELLATION:
-        told = f"decision {decision!r} has an outcome or was settled: it cannot be cancelled"
+        told = f"decision {decision!r} has an outcome, was settled or is too old to be cancelled"
         raise conflict("decision-ended", told)
     return _state(campaign, known)
 

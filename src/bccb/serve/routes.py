@@ -59,9 +59,9 @@ def check_count(items: list[T]) -> list[T]:
 def api(engine: Engine) -> APIRouter:
     """All routes under /v1."""
     router = APIRouter(prefix="/v1/campaigns")
-    _campaign_routes(router, engine)
-    _decision_routes(router, engine)
+    _decision_routes(router, engine)  # first, because routes are looked through in order
     _outcome_routes(router, engine)
+    _campaign_routes(router, engine)
     return router
 
 

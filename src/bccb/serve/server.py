@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import socket
 from collections.abc import Callable, Iterator
@@ -134,4 +135,7 @@ def serve(books: Books, access: Access, listener: socket.socket) -> None:
         server_header=False,
         proxy_headers=False,
     )
+    # What is there now stays: looking through it again and again would hold up everybody
+    gc.collect()
+    gc.freeze()
     uvicorn.Server(config).run(sockets=[listener])
