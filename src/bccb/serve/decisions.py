@@ -140,13 +140,18 @@ def _made_before(books: Books, campaign: Campaign, ids: Sequence[str]) -> dict[s
 
 def _read(terms: Terms, asked: Asked) -> tuple[Floats, Ints]:
     """Features in the campaign's order and costs in micros, one row a user, checked."""
-    rows, prices = [], []
-    for i, user in enumerate(asked.users):
-        where = asked.where(i)
-        rows.append(_in_order(user.features, terms.features, where, "features"))
-        offered = _in_order(user.costs, terms.treatments, where, "costs")
-        prices.append([costs_up("costs", text) for text in offered])
-    features = np.array(rows, np.float64).reshape(len(rows), len(terms.features))
+    users, d, K = asked.users, len(terms.features), len(terms.treatments)
+    try:
+        rows = [terms.pick_features(user.features) for user in users]
+        prices = [[costs_up("", user.costs[name]) for name in terms.treatments] for user in users]
+        extra = any(len(user.features) > d or len(user.costs) > K for user in users)
+    except KeyError:
+        extra = True
+    if extra:
+        for i, user in enumerate(users):
+            _check_names(user.features, terms.features, f"{asked.where(i)}features")
+            _check_names(user.costs, terms.treatments, f"{asked.where(i)}costs")
+    features = np.array(rows, np.float64).reshape(len(users), d)
     costs = np.array(prices, np.int64)
     bad = first_refused(features, costs / MICROS)
     if bad >= 0:
@@ -167,17 +172,15 @@ def _refusal(terms: Terms, request: DecisionRequest, where: str) -> ProblemError
     return invalid(f"{where}costs.{name}", request.costs[name], COST_RANGE)
 
 
-def _in_order(given: Mapping[str, Any], names: Sequence[str], where: str, field: str) -> list[Any]:
-    """The values under exactly these names, in their order."""
-    try:
-        values = [given[name] for name in names]
-    except KeyError as error:
-        raise invalid(f"{where}{field}.{error.args[0]}", None, "given") from None
-    if len(given) > len(values):
-        extra = next(name for name in given if name not in names)
-        allowed = "absent: the campaign does not know it"
-        raise invalid(f"{where}{field}.{extra}", given[extra], allowed)
-    return values
+def _check_names(given: Mapping[str, Any], names: Sequence[str], field: str) -> None:
+    """Refuse a name that is missing, or one that the campaign does not know."""
+    for name in names:
+        if name not in given:
+            raise invalid(f"{field}.{name}", None, "given")
+    for name in given:
+        if name not in names:
+            allowed = "absent: the campaign does not know it"
+            raise invalid(f"{field}.{name}", given[name], allowed)
 
 
 def _same(campaign: Campaign, decision: Event, x: Floats, costs: Ints) -> bool:

@@ -11,8 +11,8 @@ all users, sum (1 - p_0)^2 / p_0 x m (1 - m), if that is more.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
 
 from bccb.intervals import Interval, Total, difference, wilson
 
@@ -21,8 +21,7 @@ LEAST_CHANCE = 0.005  # of being left alone, below which a user tells nothing of
 RECENT = 20  # points over which the speed of spending is measured
 
 
-@dataclass(slots=True)
-class Point:
+class Point(NamedTuple):
     """A moment of a campaign."""
 
     at: int  # microseconds since 1970
@@ -113,9 +112,9 @@ class Tally:
 
     def to_dict(self) -> dict[str, Any]:
         """The sums in plain types."""
-        return asdict(self)
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @classmethod
     def from_dict(cls, kept: dict[str, Any]) -> Tally:
         """The sums that :meth:`to_dict` told."""
-        return cls(**{**kept, "points": [Point(**point) for point in kept["points"]]})
+        return cls(**{**kept, "points": [Point(*point) for point in kept["points"]]})

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 from bccb.errors import InputError
@@ -50,6 +52,11 @@ class Terms:
     def position(self) -> dict[str, int]:
         """The action of each treatment."""
         return {name: k for k, name in enumerate(self.treatments, 1)}
+
+    @cached_property
+    def pick_features(self) -> Callable[[Mapping[str, float]], Any]:
+        """Takes the features out of a mapping, in order."""
+        return itemgetter(*self.features) if self.features else lambda _: ()
 
     def machine(self) -> Policy:
         """A new policy on these terms."""
