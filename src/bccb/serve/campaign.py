@@ -230,8 +230,9 @@ class Campaign:
         if self.terms.ends_at is not None:
             share = self.terms.elapsed(at, self.planned_at)
         else:
-            since = counts[drivers.SINCE]
-            share = min((counts[drivers.NUMBER] - since) / (counts[drivers.HORIZON] - since), 1.0)
+            since = int(counts[drivers.SINCE])
+            users = max(int(counts[drivers.HORIZON]) - since, 1)  # more may come than were expected
+            share = min((self.machine.decisions - since) / users, 1.0)
         return self.budget - money + int(money * share)
 
     # Keeping
