@@ -92,6 +92,15 @@ def refuse(x: Floats, costs: Floats) -> int:
     return 0
 
 
+@jit
+def first_refused(x: Floats, costs: Floats) -> int:
+    """The first row that cannot be decided on, or -1."""
+    for i in range(x.shape[0]):
+        if refuse(x[i], costs[i]) != 0:
+            return i
+    return -1
+
+
 class Parts(NamedTuple):
     """A policy's memory, seen as the named states of its parts."""
 
@@ -270,9 +279,15 @@ def decide_many(
     paid: Ints,
     prices: Floats,
     scores: Floats,
+    horizons: Ints,
 ) -> None:
-    """Decide on one user after the other; all must have passed ``refuse``."""
+    """Decide on one user after the other; all must have passed ``refuse``.
+
+    ``horizons`` are those that hold for each of them, or none where the horizon stays as it is.
+    """
     for i in range(x.shape[0]):
+        if horizons.shape[0] > 0:
+            counts[HORIZON] = horizons[i]
         _, actions[i], paid[i], prices[i], scores[i] = decide(
             counts, memory, x[i], costs[i], traces[i], space
         )
@@ -348,13 +363,10 @@ def probability(d: int, K: int, trace: Floats, action: int) -> float:
 
 
 @jit
-def probabilities(
-    d: int, K: int, traces: Floats, actions: Ints, taken: Floats, alone: Floats
-) -> None:
-    """The probabilities of each action taken, and of leaving that user alone."""
+def probabilities(d: int, K: int, traces: Floats, actions: Ints, found: Floats) -> None:
+    """The probability of each of these actions in the decision that left its trace."""
     for i in range(traces.shape[0]):
-        taken[i] = probability(d, K, traces[i], actions[i])
-        alone[i] = taken[i] if actions[i] == 0 else probability(d, K, traces[i], 0)
+        found[i] = probability(d, K, traces[i], actions[i])
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from bccb import drivers
@@ -20,6 +22,19 @@ from bccb.types import (
 
 MOST_MONEY = 9e9  # up to here a float tells every micro apart
 MOST_USERS = 2**53
+
+
+NONE = np.empty(0, np.int64)
+
+
+class Steps(NamedTuple):
+    """Decisions in a row, one entry each."""
+
+    actions: Ints
+    paid: Ints  # micros
+    prices: Floats
+    scores: Floats
+    traces: Floats  # to learn by
 
 
 class Machine:
@@ -117,9 +132,10 @@ class Machine:
     def warm(self) -> None:
         """Have the kernels compiled before anybody waits for them; changes nothing."""
         copy = Machine(self.name, self.composition, self.counts.copy(), self.memory.copy())
-        trace = copy.step(np.zeros(self.features), np.ones(self.treatments))[-1]
-        copy.probability(trace, 1)
-        copy.take(trace, 1, 0.0)
+        made = copy.steps(np.zeros((1, self.features)), np.ones((1, self.treatments)))
+        copy.probabilities(made.traces, made.actions)
+        copy.probability(made.traces[0], 1)
+        copy.take(made.traces[0], 1, 0.0)
 
     # Deciding and learning
 
@@ -135,6 +151,28 @@ class Machine:
         if action < 0:
             raise refusal(x, costs)
         return number, action, paid, price, score, trace
+
+    def steps(self, xs: Floats, costs: Floats, horizons: Ints = NONE) -> Steps:
+        """Decide on one user a row, as :meth:`step` would one after the other; all or none.
+
+        ``horizons`` are those that hold for each of them, or none where the horizon stays.
+        """
+        n, bad = len(xs), drivers.first_refused(xs, costs)
+        if bad >= 0:
+            raise refusal(xs[bad], costs[bad], f" of row {bad}")
+        traces = np.empty((n, self.trace_size))
+        (actions, paid), (prices, scores) = np.empty((2, n), np.int64), np.empty((2, n))
+        self.kernels["decide_many"](
+            *(self.counts, self.memory, xs, costs, traces, self._space),
+            *(actions, paid, prices, scores, horizons),
+        )
+        return Steps(actions, paid, prices, scores, traces)
+
+    def probabilities(self, traces: Floats, actions: Ints) -> Floats:
+        """The probability of each of these actions in the decision that left its trace."""
+        found = np.empty(len(traces))
+        self.kernels["probabilities"](self.features, self.treatments, traces, actions, found)
+        return found
 
     def take(self, trace: Floats, action: int, outcome: float) -> None:
         """Learn the outcome, from 0 to 1, of an action on the user of a trace."""

@@ -17,7 +17,7 @@ from bccb.decision import Decision, Origin
 from bccb.drivers import MICROS, Composition
 from bccb.errors import InputError, StateError
 from bccb.files import written_whole
-from bccb.machine import MOST_MONEY, MOST_USERS, Machine, refusal
+from bccb.machine import MOST_MONEY, MOST_USERS, Machine
 from bccb.types import OUTCOME_RANGE, Floats, Ints
 
 FORMAT = 3  # of saved policies
@@ -84,27 +84,21 @@ class Policy(Machine):
     def decide_many(self, x: npt.ArrayLike, costs: npt.ArrayLike) -> list[Decision]:
         """Decide on one user a row, as :meth:`decide` would one after the other; all or none."""
         xs = checks.matrix("x", x, self.features)
-        prices = np.asarray(costs, np.float64)
+        offered = np.asarray(costs, np.float64)
         cost_rows = checks.matrix(
-            "costs", prices[:, None] if prices.ndim == 1 else prices, self.treatments
+            "costs", offered[:, None] if offered.ndim == 1 else offered, self.treatments
         )
         n = len(xs)
         if len(cost_rows) != n:
             raise InputError("the number of costs", len(cost_rows), f"{n}, one row for each user")
-        for i in range(n):
-            if drivers.refuse(xs[i], cost_rows[i]):
-                raise refusal(xs[i], cost_rows[i], f" of row {i}")
         self.check_history()
         first = self.decisions + 1
-        traces = np.empty((n, self.trace_size))
-        (actions, paid), (lam, scores) = np.empty((2, n), np.int64), np.empty((2, n))
-        self.kernels["decide_many"](
-            *(self.counts, self.memory, xs, cost_rows, traces, self._space),
-            *(actions, paid, lam, scores),
-        )
+        actions, paid, prices, scores, traces = self.steps(xs, cost_rows)
         self._waiting.update(range(first, first + n))
-        costs_paid = (paid / MICROS).tolist()
-        rows = zip(actions.tolist(), costs_paid, lam.tolist(), scores.tolist(), strict=True)
+        rows = zip(
+            *(actions.tolist(), (paid / MICROS).tolist(), prices.tolist(), scores.tolist()),
+            strict=True,
+        )
         return [Decision(first + i, *row, traces[i], self._origin) for i, row in enumerate(rows)]
 
     def observe(self, decision: Decision, outcome: float) -> None:

@@ -53,6 +53,7 @@ class Service:
         self._stack.enter_context(pytest.MonkeyPatch.context()).setattr(engines, "TICK", NEVER)
         self._runner = self._stack.enter_context(asyncio.Runner())
         self.books = self._stack.enter_context(opened(self.path))
+        self.books.ledger._file.execute("PRAGMA synchronous = OFF")  # no power is cut here
         metrics = Metrics()
         metrics.watch(self.books)
         self.engine = Engine(self.books, metrics, self.clock)

@@ -10,7 +10,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from bccb.ledger.statements import migrations, queries, schema
 PAGE = 10_000  # events that are read at once
 WAIT = 10.0  # seconds, for another process that writes a key
 CACHE = -64_000  # KiB of pages in memory
+CHECKPOINT = 8_000  # pages of the write-ahead log, 32 MB, that are copied to the file at once
 
 
 class LedgerError(BccbError):
@@ -87,6 +88,7 @@ class Ledger:
             if not read_only:
                 file.execute("PRAGMA journal_mode = WAL")
                 file.execute("PRAGMA synchronous = FULL")
+                file.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT}")
             _bring_up(file, read_only)
         except sqlite3.Error as error:
             raise LedgerError(f"cannot open the ledger {self.path}: {error}") from None
@@ -190,46 +192,51 @@ class Ledger:
 
     # Writing
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """All that is written within is durable when the block ends, or none of it is there."""
+    def _run(self, statement: str, parameters: Any = ()) -> sqlite3.Cursor:
         try:
-            self._file.execute("BEGIN IMMEDIATE")
-            yield
-            self._file.execute("COMMIT")
-        except BaseException as error:
-            with suppress(sqlite3.Error):
-                if self._file.in_transaction:
-                    self._file.execute("ROLLBACK")
-            if isinstance(error, sqlite3.Error):
-                raise LedgerError(f"cannot write to the ledger {self.path}: {error}") from error
-            raise
+            return self._file.execute(statement, parameters)
+        except sqlite3.Error as error:
+            raise LedgerError(f"cannot write to the ledger {self.path}: {error}") from error
+
+    def begin(self) -> None:
+        """Begin a transaction: what is written in it becomes durable together, or not at all."""
+        self._run("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        """Make all that was written since :meth:`begin` durable."""
+        self._run("COMMIT")
+
+    def roll_back(self) -> None:
+        """Undo what was written since :meth:`begin`, if anything was."""
+        with suppress(sqlite3.Error):
+            if self._file.in_transaction:
+                self._file.execute("ROLLBACK")
 
     def add_campaign(self, key: int, id_: str, name: str) -> None:
         """A campaign without events yet. Within a transaction."""
-        self._file.execute(self._queries["add_campaign"], (key, id_, name))
+        self._run(self._queries["add_campaign"], (key, id_, name))
 
     def append(self, events: Iterable[Event]) -> None:
         """More events. Within a transaction."""
-        self._file.executemany(self._queries["append"], events)
+        try:
+            self._file.executemany(self._queries["append"], events)
+        except sqlite3.Error as error:
+            raise LedgerError(f"cannot write to the ledger {self.path}: {error}") from error
 
     def advance(self, account: Account, before: int) -> None:
         """Bring the row of a campaign from one event to a later one. Within a transaction."""
-        moved = self._file.execute(
-            self._queries["advance"], {**account._asdict(), "before": before}
-        ).rowcount
-        if moved != 1:
+        moved = self._run(self._queries["advance"], {**account._asdict(), "before": before})
+        if moved.rowcount != 1:
             raise DamagedError(f"somebody else has written to campaign {account.id}")
 
     def keep(self, campaign: int, snapshot: Snapshot) -> None:
         """Keep a state, and forget older ones. Within a transaction."""
-        self._file.execute(self._queries["keep_snapshot"], (campaign, *snapshot))
-        self._file.execute(self._queries["forget_snapshots"], (campaign, snapshot.sequence))
+        self._run(self._queries["keep_snapshot"], (campaign, *snapshot))
+        self._run(self._queries["forget_snapshots"], (campaign, snapshot.sequence))
 
     def write_key(self, query: str, parameters: Sequence[Any]) -> int:
         """Run one of the statements on keys, durably; how many rows it changed."""
-        with self.transaction():
-            return self._file.execute(self._queries[query], parameters).rowcount
+        return self._run(self._queries[query], parameters).rowcount
 
     def key_rows(self) -> list[Any]:
         """All API keys."""

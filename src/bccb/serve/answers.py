@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from pydantic_core import to_json
 from starlette.responses import Response
 
 from bccb.serve.problem import ProblemError
@@ -15,8 +16,7 @@ RETRY_SECONDS = "1"
 
 def json_response(content: Any, status: int = 200) -> Response:
     """Plain types as JSON."""
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return Response(text.encode(), status, media_type="application/json")
+    return Response(to_json(content), status, media_type="application/json")
 
 
 def problem_response(problem: ProblemError) -> Response:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -37,9 +36,9 @@ def create_app(engine: Engine, access: Access) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        engine.start(asyncio.get_running_loop())
+        engine.start()
         yield
-        await asyncio.to_thread(engine.stop)
+        await engine.stop()
 
     app = FastAPI(
         title="bccb",

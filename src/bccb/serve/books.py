@@ -37,8 +37,9 @@ class Books:
             self._note_snapshot(campaign)
             snapshot = self.ledger.snapshot(campaign.key)
             if snapshot is not None and snapshot.version != __version__:
-                with self.ledger.transaction():
-                    self.ledger.keep(campaign.key, snapshot_of(campaign, origin=True))
+                self.ledger.begin()
+                self._keep(campaign, origin=True)
+                self.ledger.commit()
             yield campaign
 
     def _enter(self, campaign: Campaign) -> None:
@@ -101,26 +102,29 @@ class Books:
         """Whether there is anything to commit."""
         return bool(self._before)
 
-    def commit(self) -> int:
-        """Make all that was recorded durable, in one transaction; how many events that were."""
-        count = len(self._events)
-        with self.ledger.transaction():
-            for id_, before in self._before.items():
+    def write(self) -> int:
+        """Hand all that was recorded to the ledger, in one transaction; how many events."""
+        self.ledger.begin()
+        for id_, before in self._before.items():
+            if before == 0:
                 campaign = self._campaigns[id_]
-                if before == 0:
-                    self.ledger.add_campaign(campaign.key, id_, campaign.terms.name)
-            self.ledger.append(self._events)
-            for id_, before in self._before.items():
-                campaign = self._campaigns[id_]
-                self.ledger.advance(campaign.account(), before)
-                if campaign.sequence - self._kept[id_] >= SNAPSHOT_EVERY:
-                    self.ledger.keep(campaign.key, snapshot_of(campaign, origin=False))
-                    self._kept[id_] = campaign.sequence
+                self.ledger.add_campaign(campaign.key, id_, campaign.terms.name)
+        self.ledger.append(self._events)
+        for id_, before in self._before.items():
+            campaign = self._campaigns[id_]
+            self.ledger.advance(campaign.account(), before)
+            if campaign.sequence - self._kept[id_] >= SNAPSHOT_EVERY:
+                self._keep(campaign)
+        return len(self._events)
+
+    def commit(self) -> None:
+        """Make what was written durable."""
+        self.ledger.commit()
         self._forget()
-        return count
 
     def abandon(self) -> None:
         """Nothing that was recorded has happened: changed campaigns must be read again."""
+        self.ledger.roll_back()
         self._stale.update(self._before)
         self._forget()
 
@@ -146,8 +150,12 @@ class Books:
 
     def keep_all(self) -> None:
         """A snapshot of every campaign that has moved since its last one."""
-        with self.ledger.transaction():
-            for campaign in self:
-                if campaign.sequence > self._kept[campaign.id]:
-                    self.ledger.keep(campaign.key, snapshot_of(campaign, origin=False))
-                    self._kept[campaign.id] = campaign.sequence
+        self.ledger.begin()
+        for campaign in self:
+            if campaign.sequence > self._kept[campaign.id]:
+                self._keep(campaign)
+        self.ledger.commit()
+
+    def _keep(self, campaign: Campaign, origin: bool = False) -> None:
+        self.ledger.keep(campaign.key, snapshot_of(campaign, origin))
+        self._kept[campaign.id] = campaign.sequence

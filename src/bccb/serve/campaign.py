@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from bccb.errors import StateError
 from bccb.ledger.event import ENDS, Event, Kind, seal_of
 from bccb.ledger.ledger import Account, DamagedError
 from bccb.ledger.money import MICROS
+from bccb.machine import NONE
 from bccb.serve.meter import Meter
 from bccb.serve.tally import Point, Tally
 from bccb.serve.terms import Terms
@@ -85,9 +86,16 @@ class Campaign:
             self.reserved,
         )
 
-    def _now(self, at: int) -> int:
-        """The time of the next event: it never runs back, whatever the clock does."""
-        return max(at, self.at)
+    def _check_money(self) -> None:
+        if not 0 <= self.remaining == self.machine.remaining_micros:
+            raise DamagedError(f"the money of campaign {self.id} does not add up")
+
+    def _seal(self, at: int, kind: Kind, rest: tuple[Any, ...]) -> Event:
+        """The next event; ``rest`` is what an event has from the decision's id on."""
+        self.sequence, self.at = self.sequence + 1, at
+        row = (self.key, self.sequence, at, kind.value, *rest)
+        self.seal = seal_of(row, self.seal)
+        return Event._make((*row, self.seal))
 
     def _event(
         self,
@@ -98,21 +106,16 @@ class Campaign:
         action: int | None = None,
         money: int = 0,
         value: float | None = None,
-        price: float | None = None,
-        probability: float | None = None,
         detail: bytes | None = None,
     ) -> Event:
-        """The next event, sealed. The money must agree with the policy's."""
-        left = self.remaining
-        if not 0 <= left == self.machine.remaining_micros:
-            raise DamagedError(f"the money of campaign {self.id} does not add up")
-        self.sequence, self.at = self.sequence + 1, max(at, self.at)
-        row = (
-            *(self.key, self.sequence, self.at, kind.value, decision, number, action, money),
-            *(value, price, probability, left, detail),
-        )
-        self.seal = seal_of(row, self.seal)
-        return Event(*row, self.seal)
+        """The next event, which is no decision. The money must agree with the policy's."""
+        self._check_money()
+        rest = (decision, number, action, money, value, None, None, self.remaining, detail)
+        return self._seal(self.now(at), kind, rest)
+
+    def now(self, at: int) -> int:
+        """The time of the next event: it never runs back, whatever the clock does."""
+        return max(at, self.at)
 
     # Changes
 
@@ -129,24 +132,43 @@ class Campaign:
         self.machine.needs_history = False
         return self._event(at, Kind.LEARNED, detail=memory)
 
-    def deciding(self, at: int, decision: str, x: Floats, costs: Ints) -> Event:
-        """Decide on a user and reserve what the treatment costs; ``costs`` are micros."""
-        at, machine, tally = self._now(at), self.machine, self.tally
-        to_come = self.terms.users_to_come(at, machine.decisions)
-        if to_come is not None:
-            machine.expect(to_come)
-        number, action, paid, price, _, trace = machine.step(x, costs / MICROS)
-        self.reserved += paid
-        self.open += 1
-        tally.decisions[action] += 1
-        if number % tally.every == 0:
-            out = self.spent + self.reserved
-            tally.note_point(Point(at, number, out, self.planned(at), price))
-        return self._event(
-            *(at, Kind.DECISION, decision, number, action, paid, None, price),
-            probability=machine.probability(trace, action),
-            detail=costs.tobytes() + trace.tobytes(),
+    def deciding(
+        self, times: Sequence[int], decisions: Sequence[str], xs: Floats, costs: Ints
+    ) -> list[Event]:
+        """Decide on users one after the other, and reserve what their treatments cost, in micros.
+
+        One after the other or together, the decisions are the same.
+        """
+        first, horizons = self.machine.decisions + 1, NONE
+        if self.terms.ends_at is not None:
+            to_come = (self.terms.users_to_come(at, first + i - 1) for i, at in enumerate(times))
+            horizons = np.array([first + i - 1 + n for i, n in enumerate(to_come)], np.int64)
+        made = self.machine.steps(xs, costs / MICROS, horizons)
+        chances = self.machine.probabilities(made.traces, made.actions).tolist()
+        self.open += len(times)
+        events = []
+        left = self.remaining
+        rows = zip(
+            *(times, decisions, made.actions.tolist(), made.paid.tolist(), made.prices.tolist()),
+            *(chances, costs, made.traces),
+            strict=True,
         )
+        for number, row in enumerate(rows, first):
+            at, decision, action, paid, price, chance, offered, trace = row
+            left -= paid
+            self.reserved += paid
+            self.tally.decisions[action] += 1
+            if number % self.tally.every == 0:
+                self._note_point(at, number, price)
+            detail = offered.tobytes() + trace.tobytes()
+            told = (decision, number, action, paid, None, price, chance, left, detail)
+            events.append(self._seal(at, Kind.DECISION, told))
+        self._check_money()
+        return events
+
+    def _note_point(self, at: int, number: int, price: float) -> None:
+        out = self.spent + self.reserved
+        self.tally.note_point(Point(at, number, out, self.planned(at, number), price))
 
     def observing(self, at: int, known: Known, value: float, action: int) -> Event:
         """Learn an outcome; ``action`` is what was done, which a shadow campaign did not choose.
@@ -186,7 +208,7 @@ class Campaign:
         """More money, to be planned over the users to come."""
         self.machine.add_micros(micros)
         self.budget += micros
-        self.planned_at = self._now(at)
+        self.planned_at = self.now(at)
         return self._event(at, Kind.BUDGET, request, money=micros)
 
     def turning(self, at: int, kind: Kind) -> Event:
@@ -223,16 +245,15 @@ class Campaign:
         assert decision.detail is not None
         return np.frombuffer(decision.detail[: 8 * len(self.terms.treatments)], np.int64)
 
-    def planned(self, at: int) -> int:
+    def planned(self, at: int, decisions: int) -> int:
         """Micros that even spending would have spent: over users, or over time."""
         counts = self.machine.counts
         money = int(counts[drivers.PLANNED])
-        if self.terms.ends_at is not None:
+        if self.terms.users is None:
             share = self.terms.elapsed(at, self.planned_at)
         else:
             since = int(counts[drivers.SINCE])
-            users = max(int(counts[drivers.HORIZON]) - since, 1)  # more may come than were expected
-            share = min((self.machine.decisions - since) / users, 1.0)
+            share = min((decisions - since) / max(self.terms.users - since, 1), 1.0)
         return self.budget - money + int(money * share)
 
     # Keeping

@@ -1,18 +1,21 @@
-"""The engine: one thread that owns the books and commits for all who wait together.
+"""The engine: one task that owns the books and commits for all who wait together.
 
 Requests that arrive while a commit is under way wait for the next one and share it. Each is
 answered when what it did is durable, and not before. If a commit fails, nobody is told that
 anything happened, and the books are read from the ledger again.
+
+Commands run in the event loop, since they only compute and hand rows to SQLite; the commit, which
+waits for the disk, runs in a thread, so that requests are read in the meantime.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 
 from bccb.ledger.ledger import DamagedError, LedgerError
@@ -50,25 +53,26 @@ class Engine:
 
     def __init__(self, books: Books, metrics: Metrics, clock: Clock = wall_clock) -> None:
         self.books, self.metrics, self.clock = books, metrics, clock
+        metrics.watch(books, clock)
         self.trouble: str | None = None  # why the last commit failed
         self._jobs: deque[Job] = deque()
-        self._wake = threading.Condition()
+        self._wake = asyncio.Event()
         self._stopping = False
         self._try_again = 0.0
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = threading.Thread(target=self._run, name="bccb-engine", daemon=True)
+        self._committer = ThreadPoolExecutor(1, "bccb-commit")
+        self._task: asyncio.Task[None] | None = None
 
-    def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin to work; answers go to this loop."""
-        self._loop = loop
-        self._thread.start()
+    def start(self) -> None:
+        """Begin to work, in the running event loop."""
+        self._task = asyncio.create_task(self._run())
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Finish what waits, keep a snapshot of everything, and end."""
-        with self._wake:
-            self._stopping = True
-            self._wake.notify()
-        self._thread.join()
+        self._stopping = True
+        self._wake.set()
+        if self._task is not None:
+            await self._task
+        self._committer.shutdown()
         if self.trouble is None:
             try:
                 self.books.keep_all()
@@ -79,49 +83,48 @@ class Engine:
         """Run a command; its result, once that is durable."""
         if len(self._jobs) >= LONGEST_QUEUE:
             raise ProblemError(503, "overloaded", "too many requests are waiting: try again later")
+        if self._stopping:
+            raise not_durable("the service is stopping")
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        with self._wake:
-            if self._stopping:
-                raise not_durable("the service is stopping")
-            self._jobs.append(Job(command, future))
-            self._wake.notify()
+        self._jobs.append(Job(command, future))
+        self._wake.set()
         return await future
 
-    # In the thread
-
-    def _run(self) -> None:
+    async def _run(self) -> None:
         next_tick = time.monotonic() + TICK
-        while True:
-            jobs = self._take(next_tick)
-            if not jobs and self._stopping:
-                return
+        while not self._stopping or self._jobs:
+            if not self._jobs:
+                await self._sleep(next_tick)
             if time.monotonic() >= next_tick:
-                next_tick = time.monotonic() + (0.0 if self._tick() else TICK)
+                more = await self._tick()
+                next_tick = time.monotonic() + (0.0 if more else TICK)
+            jobs = [self._jobs.popleft() for _ in range(min(len(self._jobs), MOST_AT_ONCE))]
             if jobs:
-                self._answer(jobs, self._work(jobs))
+                _deliver(jobs, await self._work(jobs))
 
-    def _take(self, until: float) -> list[Job]:
-        """All that waits; an empty list when the time is up."""
-        with self._wake:
-            while not self._jobs and not self._stopping:
-                if not self._wake.wait(max(until - time.monotonic(), 0.0)):
-                    break
-            return [self._jobs.popleft() for _ in range(min(len(self._jobs), MOST_AT_ONCE))]
+    async def _sleep(self, until: float) -> None:
+        """Until there is something to do."""
+        self._wake.clear()
+        try:
+            async with asyncio.timeout(max(until - time.monotonic(), 0.0)):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
 
-    def _tick(self) -> bool:
+    async def _tick(self) -> bool:
         """Let windows pass; whether there is more of that to do at once."""
         if self._failing():
             return False
         try:
             self.books.refresh()
             more = sweep(self.books, self.clock())
-            self._commit()
+            await self._commit()
             return more
         except Exception as error:  # whatever it was: nothing of it has happened
             self._give_up(error)
             return False
 
-    def _work(self, jobs: list[Job]) -> list[Any]:
+    async def _work(self, jobs: list[Job]) -> list[Any]:
         """The results of all, or the errors instead; every one durable."""
         at = self.clock()
         results: list[Any] = []
@@ -134,7 +137,7 @@ class Engine:
                     results.append(problem)
             if self.books.changed and self._failing():
                 raise LedgerError(self.trouble or "")
-            self._commit()
+            await self._commit()
         except Exception as error:
             self._give_up(error)
             return [not_durable(NOT_WRITTEN) for _ in jobs]
@@ -143,11 +146,12 @@ class Engine:
     def _failing(self) -> bool:
         return self.trouble is not None and time.monotonic() < self._try_again
 
-    def _commit(self) -> None:
+    async def _commit(self) -> None:
         if not self.books.changed:
             return
         begin = time.perf_counter()
-        events = self.books.commit()
+        events = self.books.write()
+        await asyncio.get_running_loop().run_in_executor(self._committer, self.books.commit)
         self.metrics.note_commit(time.perf_counter() - begin, events)
         if self.trouble is not None:
             logger.warning("the ledger can be written again")
@@ -164,13 +168,6 @@ class Engine:
             logger.critical("the service stops deciding: %s", error)
             self._try_again = float("inf")
         self.books.abandon()
-
-    def _answer(self, jobs: list[Job], results: list[Any]) -> None:
-        assert self._loop is not None
-        try:
-            self._loop.call_soon_threadsafe(_deliver, jobs, results)
-        except RuntimeError:  # the loop has ended, and with it everybody who waited
-            logger.info("%d answers found nobody", len(jobs))
 
 
 def _deliver(jobs: list[Job], results: list[Any]) -> None:

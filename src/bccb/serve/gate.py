@@ -19,6 +19,7 @@ HEADERS = (
     (b"x-frame-options", b"DENY"),
 )
 STRICT = (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'")
+ASK_AGAIN = (b"cache-control", b"no-cache")
 NO_ROUTE = "none"  # instead of a path that a stranger made up
 
 
@@ -42,6 +43,8 @@ class Gate:
                 headers = [*message["headers"], *HEADERS]
                 if not scope["path"].startswith("/docs"):  # whose script stands in its page
                     headers.append(STRICT)
+                if not scope["path"].startswith("/v1"):  # another version has other pages
+                    headers.append(ASK_AGAIN)
                 message["headers"] = headers
             await send(message)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -41,20 +43,15 @@ class Metrics:
         self.failures = Counter(
             "bccb_commit_failures", "Commits that failed.", registry=self.registry
         )
-        self.clock_behind = Gauge(
-            "bccb_clock_behind_seconds",
-            "By how much the clock is behind the last event.",
-            registry=self.registry,
-        )
 
     def note_commit(self, seconds: float, events: int) -> None:
         """One more commit."""
         self.commits.observe(seconds)
         self.events.inc(events)
 
-    def watch(self, books: Books) -> None:
+    def watch(self, books: Books, clock: Callable[[], int]) -> None:
         """Tell the money of campaigns, too."""
-        self.registry.register(_Campaigns(books))
+        self.registry.register(_Campaigns(books, clock))
 
     def text(self) -> bytes:
         """All of it, as Prometheus reads it."""
@@ -62,8 +59,8 @@ class Metrics:
 
 
 class _Campaigns(Collector):
-    def __init__(self, books: Books) -> None:
-        self.books = books
+    def __init__(self, books: Books, clock: Callable[[], int]) -> None:
+        self.books, self.clock = books, clock
 
     def collect(self) -> list[GaugeMetricFamily]:
         """The money and counts of campaigns, the newest ones if there are many."""
@@ -77,11 +74,18 @@ class _Campaigns(Collector):
                 ("open", "Decisions whose outcome is not known."),
             )
         }
-        for campaign in list(self.books)[-MOST_LABELLED:]:
+        campaigns = list(self.books)
+        for campaign in campaigns[-MOST_LABELLED:]:
             label = [campaign.id]
             families["budget"].add_metric(label, campaign.budget / MICROS)
             families["spent"].add_metric(label, campaign.spent / MICROS)
             families["reserved"].add_metric(label, campaign.reserved / MICROS)
             families["decisions"].add_metric(label, campaign.machine.decisions)
             families["open"].add_metric(label, campaign.open)
-        return list(families.values())
+        last = max((campaign.at for campaign in campaigns), default=0)
+        behind = GaugeMetricFamily(
+            "bccb_clock_behind_seconds",
+            "By how much the clock is behind the last event.",
+            max(last - self.clock(), 0) / MICROS,
+        )
+        return [*families.values(), behind]

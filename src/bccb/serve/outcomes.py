@@ -80,7 +80,7 @@ def _standing(
     """The outcome and action that count for a decision once this report is in, and its status."""
     end = known.end
     if end is None:
-        late = max(at, campaign.at) > known.decision.at + campaign.terms.window
+        late = campaign.now(at) > known.decision.at + campaign.terms.window
         return ((0.0, reported[1]), "too_late") if late else (reported, "recorded")
     if end.kind == Kind.CANCELLATION:
         told = f"decision {known.decision.decision!r} was cancelled"
@@ -164,10 +164,10 @@ def sweep(books: Books, at: int) -> bool:
 
 def _sweep(books: Books, at: int, campaign: Campaign) -> bool:
     window = campaign.terms.window
-    until = max(at, campaign.at) - window - 1
+    until = campaign.now(at) - window - 1
     next_ones = books.ledger.decisions_since(campaign.key, campaign.swept, SWEPT_AT_ONCE)
     due = list(takewhile(lambda event: event.at <= until, next_ones))
-    first_to_come = next_ones[len(due)].at if len(due) < len(next_ones) else max(at, campaign.at)
+    first_to_come = next_ones[len(due)].at if len(due) < len(next_ones) else campaign.now(at)
     if not due:
         campaign.sweep_at = first_to_come + window + 1
         return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import Any
 
 from bccb.errors import BccbError
@@ -19,7 +18,7 @@ class ProblemError(BccbError):
         """The answer's body."""
         told = {
             "type": f"urn:bccb:problem:{self.kind}",
-            "title": HTTPStatus(self.status).phrase,
+            "title": self.kind.replace("-", " ").capitalize(),
             "status": self.status,
             "detail": self.detail,
         }

@@ -87,7 +87,8 @@ def _apply(
         case Kind.DECISION:
             opened[id_] = [event]
             x = campaign.trace(event)[: len(campaign.terms.features)]
-            made = campaign.deciding(event.at, id_, x, campaign.costs(event))
+            costs = campaign.costs(event)
+            (made,) = campaign.deciding([event.at], [id_], x[None, :], costs[None, :])
         case Kind.OUTCOME | Kind.EXPIRY | Kind.CANCELLATION | Kind.SETTLEMENT:
             made = _follow(campaign, event, _known(ledger, campaign, event, opened))
             if event.kind != Kind.SETTLEMENT:

@@ -76,6 +76,7 @@ def bind(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        listener.listen(MOST_CONNECTIONS)
     except (OSError, OverflowError) as error:
         listener.close()
         raise InputError("address", f"{host}:{port}", f"free and ours ({error})") from None
@@ -101,10 +102,8 @@ def opened(path: Path, told: Callable[[str], None] = lambda _: None) -> Iterator
 
 def serve(books: Books, access: Access, listener: socket.socket) -> None:
     """Answer until a signal ends it."""
-    metrics = Metrics()
-    metrics.watch(books)
     config = uvicorn.Config(
-        create_app(Engine(books, metrics), access),
+        create_app(Engine(books, Metrics()), access),
         http=PatientProtocol,
         ws="none",
         log_level="warning",
@@ -113,5 +112,6 @@ def serve(books: Books, access: Access, listener: socket.socket) -> None:
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         limit_concurrency=MOST_CONNECTIONS,
         server_header=False,
+        proxy_headers=False,
     )
     uvicorn.Server(config).run(sockets=[listener])

@@ -99,7 +99,10 @@ class Tally:
         weight = scale * max(self.expected, self.ww) / self.w
         spread = max(self.treated_yy - self.treated_y**2 / self.treated, 0.0)
         treated = Total(self.treated_y, spread, 1.0)
-        return difference(treated, Total(self.treated * m, variance, weight))
+        found = difference(treated, Total(self.treated * m, variance, weight))
+        # without treatment at least none and at most all of them would have converted
+        least, most = self.treated_y - self.treated, self.treated_y
+        return Interval(found.value, max(found.low, least), min(found.high, most))
 
     def money_ends_at(self, remaining: int) -> int | None:
         """When the money ends, if it goes on as of late; None if that cannot be told."""

@@ -84,17 +84,15 @@ class Terms:
         assert self.ends_at is not None
         return min(max((at - since) / max(self.ends_at - since, 1), 0.0), 1.0)
 
-    def users_to_come(self, at: int, decisions: int) -> float | None:
-        """How many users are expected from now on; None where the horizon counts users itself.
+    def users_to_come(self, at: int, decisions: int) -> int:
+        """How many users are expected from now on, where the campaign ends at a time.
 
         Traffic goes on as it came. A forecast counts as if a tenth of the time had passed with it.
         """
-        if self.ends_at is None:
-            return None
         elapsed = max(self.elapsed(at, self.opened_at), LEAST_ELAPSED)
         if self.expected_users is None:
             speed = (decisions + 1) / elapsed
         else:
             forecast = FORECAST_WEIGHT * self.expected_users
             speed = (decisions + forecast) / (elapsed + FORECAST_WEIGHT)
-        return min((1.0 - elapsed) * speed, 1e12)
+        return max(round(min((1.0 - elapsed) * speed, 1e12)), 1)

@@ -70,7 +70,7 @@ def report_view(campaign: Campaign, at: int) -> dict[str, Any]:
         ],
         "incremental": _interval(tally.incremental()),
         "decisions_per_second": campaign.meter.rate(at),
-        "planned": as_text(campaign.planned(max(at, campaign.at))),
+        "planned": as_text(campaign.planned(campaign.now(at), campaign.machine.decisions)),
         "money_ends_at": None if ends is None or not campaign.remaining else moment(ends),
         "series": {
             "at": [point.at / MICROS for point in points],

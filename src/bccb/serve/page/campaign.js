@@ -1,0 +1,170 @@
+// One campaign: what it caused, its money, its pace and its arms.
+
+import { showArms } from "./arms.js";
+import { roomAbove, TimeChart } from "./chart.js";
+import { byId, figure, fillBar, named, share, write } from "./dom.js";
+import { dateAndTime, decimalsFor, duration, fixed, moment, money, pace, percent, significant } from "./format.js";
+
+const UNKNOWN = "cannot be told yet";
+const SHADOW = "cannot be told in shadow";
+let charts = null; // made when first shown: they need a width
+let latest = null;
+
+function makeCharts() {
+  const spend = new TimeChart(
+    "spend",
+    [
+      { label: "spent and reserved", sample: "spent", colour: "--spent", fill: "--spent-wash", width: 2.5 },
+      { label: "plan", sample: "planned", colour: "--planned", dash: [6, 4] },
+      { label: "budget", sample: "budget", colour: "--quiet", dash: [2, 3], width: 1.5 },
+    ],
+    { show: money, short: (value) => significant(value, 4) },
+  );
+  const price = new TimeChart(
+    "price",
+    [{ label: "conversions for a unit of money", sample: "price", colour: "--price", step: true }],
+    { show: (value) => significant(value, 3, true), short: (value) => significant(value, 3) },
+  );
+  return { spend, price };
+}
+
+function showTitle({ campaign }) {
+  write(byId("campaign-name"), campaign.name);
+  const status = byId("campaign-status");
+  figure(status, campaign.status, campaign.status);
+  status.dataset.status = campaign.status;
+  const mode = byId("campaign-mode");
+  figure(mode, campaign.mode, campaign.mode);
+  mode.dataset.mode = campaign.mode;
+  byId("shadow-note").hidden = campaign.mode !== "shadow";
+  write(byId("chooser"), campaign.mode === "shadow" ? "your own system" : "the policy");
+  const { users, ends_at: end } = campaign.horizon;
+  const horizon = end === undefined ? `for ${fixed(users)} users` : `until ${dateAndTime(new Date(end))}`;
+  const began = dateAndTime(new Date(campaign.created_at));
+  write(byId("campaign-about"), `${campaign.policy.name} \u00b7 ${horizon} \u00b7 since ${began}`);
+}
+
+function showEffect({ campaign, incremental }) {
+  const shadow = campaign.mode === "shadow";
+  const known = incremental !== null;
+  const { value, low, high } = incremental ?? { value: null, low: null, high: null };
+  const decimals = known ? decimalsFor((high - low) / 10, 2) : 0;
+  const text = (part) => (known ? fixed(part, decimals) : "");
+  byId("incremental").classList.toggle("unknown", !known);
+  byId("incremental-range").hidden = !known;
+  named("incremental", known ? text(value) : shadow ? SHADOW : UNKNOWN, value);
+  named("incremental-low", text(low), low);
+  named("incremental-high", text(high), high);
+  write(byId("incremental-note"), meaning(incremental, shadow));
+}
+
+function meaning(incremental, shadow) {
+  if (incremental === null && shadow) {
+    return "That takes the chance with which your own system treats each user.";
+  }
+  if (incremental === null) {
+    return "That takes outcomes of users who were treated and of like users who were left alone.";
+  }
+  if (incremental.low > 0) return "Conversions that would not have been without the treatments.";
+  if (incremental.high < 0) return "The treatments seem to have cost conversions.";
+  return "It could still be none: the interval holds 0.";
+}
+
+function showMoney({ campaign, planned }) {
+  for (const name of ["budget", "spent", "reserved", "remaining"]) {
+    named(name, money(campaign[name]), campaign[name]);
+  }
+  named("planned", money(planned), planned);
+  fillBar(byId("bar-spent").parentElement, campaign);
+  share(byId("bar-planned"), "left", Number(planned) / Number(campaign.budget));
+}
+
+function showActivity(report) {
+  const { campaign } = report;
+  for (const name of ["decisions", "treated", "open"]) named(name, fixed(campaign[name]), campaign[name]);
+  named("decisions-per-second", pace(report.decisions_per_second), report.decisions_per_second);
+  const [when, wait] = forecast(report);
+  named("money-ends-at", when, report.money_ends_at);
+  write(byId("money-ends-in"), wait);
+}
+
+function forecast({ campaign, money_ends_at: end, now }) {
+  if (campaign.status === "closed") return ["closed", "no more is spent"];
+  if (Number(campaign.remaining) === 0) return ["now", "all is spent or reserved"];
+  if (end === null) return [UNKNOWN, ""];
+  const date = new Date(end);
+  const wait = (date - new Date(now)) / 1_000;
+  return [moment(date, wait < 600), `in ${duration(wait)}, if it goes on as of late`];
+}
+
+/** The series of a report, up to now. */
+function points({ campaign, series, now, planned }) {
+  const times = [...series.at];
+  const spent = [...series.spent];
+  const plan = [...series.planned];
+  const price = [...series.price];
+  const moment = Date.parse(now) / 1_000;
+  if (campaign.status !== "closed" && times.length > 0 && moment > times.at(-1)) {
+    times.push(moment);
+    spent.push(Number(campaign.spent) + Number(campaign.reserved));
+    plan.push(Number(planned));
+    price.push(price.at(-1));
+  }
+  return { times, spent, plan, price };
+}
+
+function showCharts(report) {
+  charts ??= makeCharts();
+  const { times, spent, plan, price } = points(report);
+  const budget = Number(report.campaign.budget);
+  for (const id of ["spend", "price"]) byId(`${id}-panel`).classList.toggle("empty", times.length === 0);
+  const close = byId("close-up").getAttribute("aria-pressed") === "true";
+  const highest = Math.max(0, ...spent, ...plan);
+  const words = planWords(report);
+  write(byId("spend-note"), words);
+  charts.spend.update(
+    [times, spent, plan, times.map(() => budget)],
+    close ? roomAbove(highest) : 1.06 * Math.max(highest, budget),
+    `Lines of the money spent and planned over time, below the budget. ${words}`,
+  );
+  const last = price.at(-1);
+  const priced = last === undefined ? "No price yet." : `The price is ${significant(last, 3)} now.`;
+  charts.price.update([times, price], roomAbove(Math.max(0, ...price)), `A line of the price over time. ${priced}`);
+}
+
+/** How the spending stands against the plan, in a sentence. */
+function planWords({ campaign, planned, series }) {
+  if (series.at.length === 0) return "Nothing was decided yet.";
+  const ahead = Number(campaign.spent) + Number(campaign.reserved) - Number(planned);
+  const budget = Number(campaign.budget);
+  const part = percent(Math.abs(ahead) / budget, 1);
+  if (Math.abs(ahead) < 0.0005 * budget) return "Spending is as planned.";
+  return `Spending is ${money(Math.abs(ahead))} ${ahead > 0 ? "ahead of" : "behind"} the plan, ${part} of the budget.`;
+}
+
+/** Show a report in place. */
+export function showReport(report) {
+  latest = report;
+  byId("board").hidden = false;
+  showTitle(report);
+  showEffect(report);
+  showMoney(report);
+  showActivity(report);
+  showArms(report.arms);
+  showCharts(report);
+}
+
+/** Begin with another campaign: nothing of the last one may stay. */
+export function expectReport(name) {
+  latest = null;
+  byId("board").hidden = true;
+  write(byId("campaign-name"), name);
+  for (const id of ["campaign-status", "campaign-mode", "campaign-about"]) write(byId(id), "");
+  byId("shadow-note").hidden = true;
+}
+
+byId("close-up").addEventListener("click", ({ currentTarget }) => {
+  const pressed = currentTarget.getAttribute("aria-pressed") === "true";
+  currentTarget.setAttribute("aria-pressed", String(!pressed));
+  if (latest !== null) showCharts(latest);
+});
