@@ -41,22 +41,20 @@ class Clock:
 
 
 class Service:
-    """A running service. Windows pass only when a test calls :meth:`sweep`."""
+    """A running service. Unless told otherwise, windows pass only when :meth:`sweep` is called."""
 
-    def __init__(self, path: Path, clock: Clock | None = None) -> None:
-        self.path, self.clock = path, clock or Clock()
+    def __init__(self, path: Path, clock: Clock | None = None, tick: float = NEVER) -> None:
+        self.path, self.clock, self.tick = path, clock or Clock(), tick
         self.start()
 
     def start(self) -> None:
         """Open the ledger and begin to answer."""
         self._stack = ExitStack()
-        self._stack.enter_context(pytest.MonkeyPatch.context()).setattr(engines, "TICK", NEVER)
+        self._stack.enter_context(pytest.MonkeyPatch.context()).setattr(engines, "TICK", self.tick)
         self._runner = self._stack.enter_context(asyncio.Runner())
         self.books = self._stack.enter_context(opened(self.path))
         self.books.ledger._file.execute("PRAGMA synchronous = OFF")  # no power is cut here
-        metrics = Metrics()
-        metrics.watch(self.books)
-        self.engine = Engine(self.books, metrics, self.clock)
+        self.engine = Engine(self.books, Metrics(), self.clock)
         beside = Ledger(self.path, read_only=True)
         self._stack.callback(beside.close)
         self.app = create_app(self.engine, Access(beside, "127.0.0.1"))

@@ -157,8 +157,8 @@ def sweep(books: Books, at: int) -> bool:
     """Let outcomes count as none whose window has passed; whether there may be more to do."""
     more = False
     for campaign in books:
-        if campaign.open and max(at, campaign.at) >= campaign.sweep_at:
-            more = _sweep(books, at, campaign) or more
+        if campaign.open and campaign.now(at) >= campaign.sweep_at:
+            more = _sweep(books, at, books.campaign(campaign.id)) or more
     return more
 
 
