@@ -6,8 +6,8 @@ that owns the books; ``at`` is the time in microseconds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -22,33 +22,110 @@ from bccb.serve.terms import Terms
 from bccb.types import COST_RANGE, FEATURE_RANGE, MOST_COST, MOST_FEATURE, Floats, Ints
 
 
-def decide(
-    books: Books, at: int, campaign_id: str, requests: Sequence[DecisionRequest], single: bool
-) -> list[dict[str, Any]]:
-    """Decide on users in their order; an id that is known gets the answer it got before."""
-    campaign = books.campaign(campaign_id)
-    features, costs = _read(campaign.terms, requests, single)
-    ids = [request.decision_id for request in requests]
+class Asked(NamedTuple):
+    """One request: users to decide on, all of them or none."""
+
+    campaign_id: str
+    users: Sequence[DecisionRequest]
+    single: bool  # not a list
+
+    def where(self, i: int) -> str:
+        """What comes before the name of a field of user i."""
+        return "" if self.single else f"{i}."
+
+
+class Draft(NamedTuple):
+    """A request that can be read."""
+
+    campaign: Campaign
+    ids: list[str]
+    features: Floats
+    costs: Ints
+
+
+Answers: TypeAlias = list[dict[str, Any]]
+
+
+def decide(books: Books, at: int, requests: Sequence[Asked]) -> list[Answers | ProblemError]:
+    """Decide on the users of requests that came together; an id that is known gets its old answer.
+
+    Those of one campaign are decided in one go, since every call of a kernel has its price.
+    """
+    results: list[Answers | ProblemError] = [[] for _ in requests]
+    waiting = list(range(len(requests)))
+    while waiting:
+        taken, waiting = _apart(requests, waiting)
+        drafts: list[tuple[int, Draft]] = []
+        for i in taken:
+            try:
+                drafts.append((i, _draft(books, requests[i])))
+            except ProblemError as problem:
+                results[i] = problem
+        for i, result in _decide_apart(books, at, requests, drafts):
+            results[i] = result
+    return results
+
+
+def _apart(requests: Sequence[Asked], waiting: list[int]) -> tuple[list[int], list[int]]:
+    """Requests without an id of another one, of the first one's campaign, and the rest of them."""
+    first, seen = requests[waiting[0]].campaign_id, set[str]()
+    taken: list[int] = []
+    rest: list[int] = []
+    for i in waiting:
+        ids = {user.decision_id for user in requests[i].users}
+        here = requests[i].campaign_id == first and seen.isdisjoint(ids)
+        (taken if here else rest).append(i)
+        seen |= ids if here else set()
+    return taken, rest
+
+
+def _draft(books: Books, asked: Asked) -> Draft:
+    campaign = books.campaign(asked.campaign_id)
+    ids = [user.decision_id for user in asked.users]
     if len(set(ids)) < len(ids):
         i = next(i for i, each in enumerate(ids) if each in ids[:i])
         raise invalid(f"{i}.decision_id", ids[i], "another one than those before it in this list")
-    made = _made_before(books, campaign, ids)
-    for i, id_ in enumerate(ids):
-        if id_ in made and not _same(campaign, made[id_], features[i], costs[i]):
-            field = "decision_id" if single else f"{i}.decision_id"
-            raise conflict("id-taken", f"decision {id_!r} was asked for with another body", field)
-    fresh = [i for i, id_ in enumerate(ids) if id_ not in made]
+    return Draft(campaign, ids, *_read(campaign.terms, asked))
+
+
+def _decide_apart(
+    books: Books, at: int, requests: Sequence[Asked], drafts: Sequence[tuple[int, Draft]]
+) -> Iterator[tuple[int, Answers | ProblemError]]:
+    """Decide for requests of one campaign that have no id in common."""
+    if not drafts:
+        return
+    campaign = drafts[0][1].campaign
+    made = _made_before(books, campaign, [id_ for _, draft in drafts for id_ in draft.ids])
+    good: list[tuple[int, Draft]] = []
+    for i, draft in drafts:
+        try:
+            _check(campaign, at, requests[i], draft, made)
+            good.append((i, draft))
+        except ProblemError as problem:
+            yield i, problem
+    fresh = [(draft, j) for _, draft in good for j, id_ in enumerate(draft.ids) if id_ not in made]
     if fresh:
-        _check_running(campaign, at)
-        times = [campaign.now(at)] * len(fresh)
-        if made:
-            features, costs = features[fresh], costs[fresh]
-        new = campaign.deciding(times, [ids[i] for i in fresh], features, costs)
-        campaign.meter.add(at, len(fresh))
-        for i, event in zip(fresh, new, strict=True):
+        ids = [draft.ids[j] for draft, j in fresh]
+        features = np.array([draft.features[j] for draft, j in fresh])
+        costs = np.array([draft.costs[j] for draft, j in fresh])
+        for event in campaign.deciding([campaign.now(at)] * len(ids), ids, features, costs):
             books.record(campaign, event)
-            made[ids[i]] = event
-    return [_answer(campaign.terms, made[id_]) for id_ in ids]
+            made[event.decision or ""] = event
+        campaign.meter.add(at, len(ids))
+    for i, draft in good:
+        yield i, [_answer(campaign.terms, made[id_]) for id_ in draft.ids]
+
+
+def _check(
+    campaign: Campaign, at: int, asked: Asked, draft: Draft, made: Mapping[str, Event]
+) -> None:
+    """Refuse ids that were used with another body, and new users where nobody is treated."""
+    for i, id_ in enumerate(draft.ids):
+        if id_ in made and not _same(campaign, made[id_], draft.features[i], draft.costs[i]):
+            told = f"decision {id_!r} was asked for with another body"
+            raise conflict("id-taken", told, f"{asked.where(i)}decision_id")
+    if any(id_ not in made for id_ in draft.ids):
+        _check_running(campaign, at)
 
 
 def _made_before(books: Books, campaign: Campaign, ids: Sequence[str]) -> dict[str, Event]:
@@ -61,19 +138,19 @@ def _made_before(books: Books, campaign: Campaign, ids: Sequence[str]) -> dict[s
     }
 
 
-def _read(terms: Terms, requests: Sequence[DecisionRequest], single: bool) -> tuple[Floats, Ints]:
+def _read(terms: Terms, asked: Asked) -> tuple[Floats, Ints]:
     """Features in the campaign's order and costs in micros, one row a user, checked."""
     rows, prices = [], []
-    for i, request in enumerate(requests):
-        where = "" if single else f"{i}."
-        rows.append(_in_order(request.features, terms.features, where, "features"))
-        offered = _in_order(request.costs, terms.treatments, where, "costs")
+    for i, user in enumerate(asked.users):
+        where = asked.where(i)
+        rows.append(_in_order(user.features, terms.features, where, "features"))
+        offered = _in_order(user.costs, terms.treatments, where, "costs")
         prices.append([costs_up("costs", text) for text in offered])
     features = np.array(rows, np.float64).reshape(len(rows), len(terms.features))
     costs = np.array(prices, np.int64)
     bad = first_refused(features, costs / MICROS)
     if bad >= 0:
-        raise _refusal(terms, requests[bad], "" if single else f"{bad}.")
+        raise _refusal(terms, asked.users[bad], asked.where(bad))
     return features, costs
 
 

@@ -14,12 +14,14 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
 from bccb.ledger.ledger import DamagedError, LedgerError
 from bccb.serve.books import Books
+from bccb.serve.decisions import Answers, Asked, decide
 from bccb.serve.metrics import Metrics
 from bccb.serve.outcomes import sweep
 from bccb.serve.problem import ProblemError, not_durable
@@ -44,7 +46,7 @@ def wall_clock() -> int:
 class Job(NamedTuple):
     """A request that waits."""
 
-    command: Callable[[Books, int], Any]
+    command: Callable[[Books, int], Any] | Asked
     future: asyncio.Future[Any]
 
 
@@ -81,11 +83,20 @@ class Engine:
 
     async def do(self, command: Callable[[Books, int], T]) -> T:
         """Run a command; its result, once that is durable."""
+        found: T = await self._queue(command)
+        return found
+
+    async def decide(self, asked: Asked) -> Answers:
+        """Decide on users, together with others who wait; the answers, once they are durable."""
+        found: Answers = await self._queue(asked)
+        return found
+
+    async def _queue(self, command: Callable[[Books, int], Any] | Asked) -> Any:
         if len(self._jobs) >= LONGEST_QUEUE:
             raise ProblemError(503, "overloaded", "too many requests are waiting: try again later")
         if self._stopping:
             raise not_durable("the service is stopping")
-        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._jobs.append(Job(command, future))
         self._wake.set()
         return await future
@@ -130,11 +141,9 @@ class Engine:
         results: list[Any] = []
         try:
             self.books.refresh()
-            for job in jobs:
-                try:
-                    results.append(job.command(self.books, at))
-                except ProblemError as problem:
-                    results.append(problem)
+            for asked, group in groupby(jobs, lambda job: isinstance(job.command, Asked)):
+                commands: list[Any] = [job.command for job in group]
+                results += (decide if asked else _one_by_one)(self.books, at, commands)
             if self.books.changed and self._failing():
                 raise LedgerError(self.trouble or "")
             await self._commit()
@@ -168,6 +177,17 @@ class Engine:
             logger.critical("the service stops deciding: %s", error)
             self._try_again = float("inf")
         self.books.abandon()
+
+
+def _one_by_one(
+    books: Books, at: int, commands: list[Callable[[Books, int], Any]]
+) -> Iterator[Any]:
+    """The result of each command, or its refusal."""
+    for command in commands:
+        try:
+            yield command(books, at)
+        except ProblemError as problem:
+            yield problem
 
 
 def _deliver(jobs: list[Job], results: list[Any]) -> None:

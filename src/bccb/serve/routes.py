@@ -14,11 +14,12 @@ from starlette.responses import FileResponse, StreamingResponse
 from bccb.errors import InputError
 from bccb.ledger.event import Kind
 from bccb.ledger.ledger import Ledger
-from bccb.serve import campaigns, decisions, log, outcomes, schemas
+from bccb.serve import campaigns, log, outcomes, schemas
 from bccb.serve.answers import json_response
 from bccb.serve.body import parse, read
 from bccb.serve.books import Books
 from bccb.serve.campaign import Campaign
+from bccb.serve.decisions import Asked
 from bccb.serve.engine import Engine
 from bccb.serve.openapi import answers, takes
 from bccb.serve.problem import ProblemError, invalid
@@ -229,8 +230,7 @@ def _decision_routes(router: APIRouter, engine: Engine) -> None:
         body = await read(request)
         single = body.lstrip()[:1] != b"["
         asked = [parse(DECISION, body)] if single else check_count(parse(DECISIONS, body))
-        command = partial(decisions.decide, campaign_id=campaign_id, requests=asked, single=single)
-        made = await engine.do(command)
+        made = await engine.decide(Asked(campaign_id, asked, single))
         return json_response(made[0] if single else made)
 
 
