@@ -297,6 +297,4 @@ class Interleavings(RuleBasedStateMachine):
 
 
 TestInterleavings = Interleavings.TestCase
-TestInterleavings.settings = settings(
-    max_examples=settings().max_examples * 2 // 5, stateful_step_count=40
-)
+TestInterleavings.settings = settings(max_examples=settings().max_examples, stateful_step_count=50)
