@@ -297,4 +297,6 @@ class Interleavings(RuleBasedStateMachine):
 
 
 TestInterleavings = Interleavings.TestCase
-TestInterleavings.settings = settings(max_examples=settings().max_examples, stateful_step_count=50)
+TestInterleavings.settings = settings(
+    max_examples=settings().max_examples // 2, stateful_step_count=50
+)

@@ -269,7 +269,7 @@ def test_a_downloaded_log_can_be_evaluated(
         )
     path = tmp_path / "log.parquet"
     path.write_bytes(service.get(f"{campaign}/log", format="parquet").content)
-    monkeypatch.setattr(sys, "argv", ["bccb", "evaluate", str(path)])
+    monkeypatch.setattr(sys, "argv", ["bccb", "evaluate", str(path), "--policy", "treat-all"])
     with pytest.raises(SystemExit) as stopped:
         main()
     told = capsys.readouterr()
