@@ -243,6 +243,7 @@ def test_users_who_are_asked_for_together_are_decided_as_one_by_one(service: Ser
         assert len(frame) == 100
 
 
+@pytest.mark.compiled
 def test_a_downloaded_log_can_be_evaluated(
     service: Service,
     tmp_path: Path,
