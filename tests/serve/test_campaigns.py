@@ -160,6 +160,9 @@ def test_paused_campaigns_treat_nobody_but_still_take_outcomes(service: Service)
     assert service.done(f"{campaign}/pause")["status"] == "paused"
     refused(service.post(f"{campaign}/decisions", user("b")), 409, kind="campaign-paused")
     assert service.decide(campaign, "a") == answer  # a retry is still safe
+    mixed = service.post(f"{campaign}/decisions", [user("a"), user("b")])
+    refused(mixed, 409, kind="campaign-paused")
+    assert service.campaign(campaign)["decisions"] == 1
     assert service.outcome(campaign, "a", 1).json()["status"] == "recorded"
     assert service.done(f"{campaign}/resume")["status"] == "running"
     assert service.decide(campaign, "b")["treatment"] == "email"
