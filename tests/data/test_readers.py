@@ -49,7 +49,16 @@ def write_parquet(frame: pl.DataFrame, path: Path) -> None:
     frame.write_parquet(path)
 
 
-FORMATS = {"t.csv": write_csv, "t.csv.gz": write_gzip, "t.parquet": write_parquet}
+def write_lines(frame: pl.DataFrame, path: Path) -> None:
+    frame.write_ndjson(path)
+
+
+FORMATS = {
+    "t.csv": write_csv,
+    "t.csv.gz": write_gzip,
+    "t.parquet": write_parquet,
+    "t.ndjson": write_lines,
+}
 
 
 @pytest.fixture(params=FORMATS)
@@ -292,6 +301,8 @@ GOOD_HEAD = b"arm,sale,age,price\n" + b"none,0,1,1\nmail,1,1,1\n" * 6000
         ("empty.csv", b"", "complete and readable .csv file"),
         ("empty.csv.gz", b"", "complete and readable .csv.gz file"),
         ("empty.parquet", b"", "complete and readable .parquet file"),
+        ("empty.ndjson", b"", "complete and readable .ndjson file"),
+        ("cut.jsonl", b'{"arm":"none","sa', "complete and readable .jsonl file"),
         ("head.csv", b"arm,sale,price\n", "the number of rows of .*head.csv' is 0, but must be"),
         ("cut.csv.gz", WHOLE[: len(WHOLE) // 2], "complete and readable .csv.gz file"),
         ("tail.csv.gz", WHOLE[:-4], "complete and readable .csv.gz file"),

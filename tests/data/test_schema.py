@@ -32,6 +32,7 @@ def test_named_features_keep_their_order() -> None:
         ({"cost": "prize"}, "cost column is 'prize', but must be one of .*mean 'price'"),
         ({"cost": ("price", "q")}, "cost column is 'q', but must be one of 'age', 'arm'"),
         ({"effects": ("lift",)}, "effect column is 'lift', but must be one of"),
+        ({"status": "state"}, "status column is 'state', but must be one of"),
         ({"features": ("age", "agee")}, "feature column is 'agee', but must be .*mean 'age'"),
     ],
 )
@@ -51,6 +52,7 @@ def test_an_absent_column_is_named_with_those_present(change: dict[str, Any], me
         ({"treatments": ("a", "none")}, "control is 'none', but must be none of 'a', 'none'"),
         ({"probability": "arm"}, "probability is 'arm', but must be another column than the tr"),
         ({"probability": "p", "features": ("p",)}, "feature is 'p', but must be none of 'arm'"),
+        ({"status": "s", "features": ("s",)}, "feature is 's', but must be none of 'arm', 'sale'"),
         ({"cost": 0.0}, "cost is 0.0, but must be at least"),
         ({"cost": float("nan")}, "cost is nan, but must be at least"),
         ({"shares": (0.5, 0.4)}, r"shares is \(0.5, 0.4\), but must be all above 0, with the sum"),

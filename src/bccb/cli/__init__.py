@@ -31,6 +31,7 @@ COMMANDS = {
     "paper": LAB,
     "trust": LAB,
     "serve": SERVE,
+    "drive": SERVE,
     "keys": SERVE,
     "ledger": SERVE,
 }

@@ -14,7 +14,8 @@ from rich.table import Table
 from bccb.cli.columns import takes_columns, tell_of
 from bccb.cli.compare import check_json, parse_seeds, progress_bar
 from bccb.cli.console import notes, out
-from bccb.data import Columns, read_log
+from bccb.data import Columns
+from bccb.data.readers import read_finished
 from bccb.errors import InputError
 from bccb.evaluate.advice import Advice, advise
 from bccb.evaluate.rivals import Run, rivals_of
@@ -28,7 +29,8 @@ def command(
     file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[TRIAL]", help="Log of your own randomised trial: .csv, .csv.gz or .parquet."
+            metavar="[TRIAL]",
+            help="Log of your own randomised trial: .csv, .csv.gz, .ndjson or .parquet.",
         ),
     ] = None,
     columns: Columns | None = None,
@@ -105,8 +107,8 @@ def _history(
         raise InputError("--history", history, "left out: the rows of the trial are the history")
     if visits:
         raise InputError("--visits", visits, "used on simulated users, without a trial")
-    log = read_log(file, columns)
-    tell_of(log, columns)
+    log, unfinished = read_finished(file, columns)
+    tell_of(log, columns, unfinished)
     return log
 
 

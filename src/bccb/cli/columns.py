@@ -113,8 +113,19 @@ def _cost(text: str | None) -> str | float | tuple[str, ...] | None:
         return _names(text) if "," in text else text
 
 
-def tell_of(log: Log, columns: Columns | None) -> None:
-    """Tell what a log is taken for, and warn where chance alone hardly chose its arms."""
+def tell_of(log: Log, columns: Columns | None, unfinished: dict[str, int]) -> None:
+    """Tell what was left out of a log and what it is taken for, and warn where chance alone hardly
+    chose its arms.
+    """
+    if unfinished:
+        counts = ", ".join(f"{count:,} {status}" for status, count in unfinished.items())
+        notes.print(f"left out, because their outcome is not known: {counts}.", style="yellow")
+    if "open" in unfinished:
+        notes.print(
+            "Where conversions are told sooner than their absence, what is left converts too "
+            "often: read the log again when no decision is open.",
+            style="yellow",
+        )
     shown = ", ".join(log.feature_names[:MOST_SHOWN])
     more = len(log.feature_names) - MOST_SHOWN
     notes.print(f"features: {shown}{f' and {more} more' if more > 0 else ''}")

@@ -15,7 +15,8 @@ from rich.table import Table
 
 from bccb.cli.columns import takes_columns, tell_of
 from bccb.cli.console import notes, out
-from bccb.data import Columns, read_log
+from bccb.data import Columns
+from bccb.data.readers import read_finished
 from bccb.errors import InputError
 from bccb.evaluate.compare import (
     Row,
@@ -37,7 +38,8 @@ MOST_SEEDS = 10_000
 @takes_columns
 def command(
     data: Annotated[
-        Path | None, typer.Option("--data", help="Log of a trial: .csv, .csv.gz or .parquet.")
+        Path | None,
+        typer.Option("--data", help="Log of a trial: .csv, .csv.gz, .ndjson or .parquet."),
     ] = None,
     columns: Columns | None = None,
     budget: Annotated[
@@ -115,7 +117,7 @@ def _trials(
                 raise InputError(field, value, f"{least} or above")
         title = f"simulator{' with drift' if drift else ''}: {_count(stream, 'user')}"
         return SimulatedTrials(stream, kept, drift), title, True
-    log = read_log(data, columns)
+    log, unfinished = read_finished(data, columns)
     stream = min(USERS, log.users) if users is None else users
     if not 1 <= stream <= log.users:
         raise InputError("--users", stream, f"from 1 to {log.users}, the rows of the log")
@@ -125,7 +127,7 @@ def _trials(
         raise InputError(
             "--history", kept, f"from 0 to {left}, the rows outside the stream: lower --users"
         )
-    tell_of(log, columns)
+    tell_of(log, columns, unfinished)
     outcome = f"{columns.outcome}, " if columns is not None else ""
     title = f"{data.name}: {outcome}{_count(stream, 'user')}"
     return LoggedTrials(log, stream, kept), title, log.effects is not None

@@ -25,7 +25,9 @@ def group() -> None:
 @app.command("describe")
 @takes_columns
 def describe(
-    file: Annotated[Path, typer.Argument(help="Log of a trial: .csv, .csv.gz or .parquet.")],
+    file: Annotated[
+        Path, typer.Argument(help="Log of a trial: .csv, .csv.gz, .ndjson or .parquet.")
+    ],
     columns: Columns | None = None,
 ) -> None:
     """Print arms, rates, missing values and balance, and say whether the log looks randomised.

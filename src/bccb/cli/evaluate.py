@@ -13,7 +13,8 @@ from rich.table import Table
 from bccb.cli.columns import takes_columns, tell_of
 from bccb.cli.compare import check_json, progress_bar
 from bccb.cli.console import notes, out
-from bccb.data import Columns, read_log
+from bccb.data import Columns
+from bccb.data.readers import read_finished
 from bccb.errors import InputError
 from bccb.evaluate.estimates import Estimate
 from bccb.evaluate.evaluation import Evaluation, evaluate_log, evaluate_policies, unsuitable
@@ -29,7 +30,8 @@ MOST_SEED = 2**32 - 1
 @takes_columns
 def command(
     file: Annotated[
-        Path, typer.Argument(metavar="LOG", help="Log of decisions: .csv, .csv.gz or .parquet.")
+        Path,
+        typer.Argument(metavar="LOG", help="Log of decisions: .csv, .csv.gz, .ndjson or .parquet."),
     ],
     columns: Columns | None = None,
     policy: Annotated[
@@ -60,8 +62,8 @@ def command(
     --probability p --policy bccb --policy cheapest-first --budget 1000`
     """
     _check(policy or [], budget, seed, json_file)
-    log = read_log(file, columns)
-    tell_of(log, columns)
+    log, unfinished = read_finished(file, columns)
+    tell_of(log, columns, unfinished)
     names = [name for name in policy or POLICIES if not unsuitable(name)]
     found = _evaluate(log, names, budget, seed)
     if json_file is not None:
@@ -93,6 +95,8 @@ def _evaluate(log: Log, names: list[str], budget: float | None, seed: int) -> li
         found = [evaluate_log(log, rates)]
         bar.update(task, advance=1, description="other policies (compiling first)")
         money = found[0].spend if budget is None else budget
+        if not money:
+            raise InputError("what this log spent", money, "above 0, or --budget given")
         for other in evaluate_policies(log, rates, names, money, seed):
             found.append(other)
             bar.update(task, advance=1, description=other.policy)

@@ -38,7 +38,8 @@ QUICK_SEEDS = 3
 @takes_columns
 def command(
     data: Annotated[
-        Path | None, typer.Option("--data", help="Log of a trial: .csv, .csv.gz or .parquet.")
+        Path | None,
+        typer.Option("--data", help="Log of a trial: .csv, .csv.gz, .ndjson or .parquet."),
     ] = None,
     preset_name: PresetOption = None,
     columns: Columns | None = None,

@@ -1,22 +1,19 @@
-"""Logs in files: CSV, gzipped CSV and Parquet in, Parquet out."""
+"""Logs in files: CSV, gzipped CSV, JSON lines and Parquet in, Parquet out."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from bccb.data import costs
-from bccb.data.schema import Columns, as_text, columns_of, one_of, quoted
-from bccb.errors import InputError, MissingExtraError
+from bccb.data.formats import check_header, load_polars, readable, scan_file, suffix_of
+from bccb.data.schema import Columns, as_text, columns_of, one_of
+from bccb.errors import InputError
 from bccb.files import written_whole
 from bccb.types import (
     COST_RANGE,
@@ -35,27 +32,33 @@ if TYPE_CHECKING:
 
 FilePath: TypeAlias = str | os.PathLike[str]
 
-SUFFIXES = (".csv", ".csv.gz", ".parquet")
 MOST_LEVELS = 50  # of a categorical feature, and of the treatment column
-ROWS_FOR_TYPES = 10_000  # of a CSV file, from which the types of its columns are inferred
-NOT_A_NUMBER = ["NA", "NaN", "nan", "null", "NULL", "inf", "-inf"]  # missing values in CSV
 METADATA_KEY = "bccb"  # in Parquet's metadata, where `write_log` keeps the columns
 
 
 def read_log(path: FilePath, columns: Columns | None = None) -> Log:
-    """Read the log of a trial from a .csv, .csv.gz or .parquet file.
+    """Read the log of a trial from a .csv, .csv.gz, .parquet, .ndjson or .jsonl file.
 
     Text and true/false features become one column for each level but the most frequent, such as
-    ``channel=Web``. Without ``columns`` the file must be one that `write_log` wrote.
+    ``channel=Web``. Without ``columns`` the file must be one that `write_log` or the service wrote.
+    """
+    return read_finished(path, columns)[0]
+
+
+def read_finished(path: FilePath, columns: Columns | None = None) -> tuple[Log, dict[str, int]]:
+    """The same, and how many decisions without an outcome were left out, by their status.
+
+    Only a log that tells the status of its rows may have any; else a missing outcome is refused.
     """
     table = _read_table(Path(path), columns)
+    unfinished = table.drop_unfinished()
     missing = {name: count for name, count in table.missing().items() if count}
     if missing:
         where = " and ".join(f"column {name!r}" for name in missing)
         field = f"the number of missing or infinite values in {where}"
         total = sum(missing.values())
         raise InputError(field, total, "0: fill them in, or drop these rows or columns")
-    return table.to_log()
+    return table.to_log(), unfinished
 
 
 def read_complete_rows(
@@ -76,8 +79,8 @@ def write_log(log: Log, path: FilePath) -> None:
 
     The file appears whole or not at all.
     """
-    polars, target, columns = _polars(), Path(path), columns_of(log)
-    if _suffix(target) != ".parquet":
+    polars, target, columns = load_polars(), Path(path), columns_of(log)
+    if suffix_of(target) != ".parquet":
         raise InputError("path", str(path), "a .parquet file")
     arms = polars.Series([columns.control, *columns.treatments]).gather(log.actions)
     parts = {columns.treatment: arms, columns.outcome: log.outcomes}
@@ -118,6 +121,20 @@ class _Table:
             self.frame = self.frame.filter(_present(self.frame[name]))
         return before - self.frame.height
 
+    def drop_unfinished(self) -> dict[str, int]:
+        """Drop the rows without an outcome, where the file says why; how many of each status."""
+        if self.columns.status is None:
+            return {}
+        status = self.frame.drop_in_place(self.columns.status)
+        known = self.frame[self.columns.outcome].is_not_null()
+        self.frame = self.frame.filter(known)
+        if not self.frame.height:
+            raise InputError("the number of decisions whose outcome is known", 0, "at least 1")
+        counts = (
+            status.filter(~known).cast(load_polars().String).fill_null("unknown").value_counts()
+        )
+        return dict(sorted(counts.iter_rows()))
+
     def to_log(self) -> Log:
         """The log, checked. It takes columns out of the frame, so as to hold them once."""
         actions, prices = self._actions(), self._costs()
@@ -142,12 +159,12 @@ class _Table:
 
     def _actions(self) -> Ints:
         arm = self.frame.drop_in_place(self.columns.treatment)
-        actions = np.zeros(arm.len(), dtype=np.int64)
+        actions, present = np.zeros(arm.len(), dtype=np.int64), set(arm.unique())
         for action, value in enumerate(self.arms):
-            rows = (arm == value).to_numpy()
-            if not rows.any():
+            if value in present:
+                actions[(arm == value).to_numpy()] = action
+            elif self.columns.probability is None:
                 raise InputError(f"the number of rows of arm {as_text(value)!r}", 0, "at least 1")
-            actions[rows] = action
         return actions
 
     def _costs(self) -> Floats:
@@ -171,18 +188,19 @@ class _Table:
 
 
 def _read_table(path: Path, columns: Columns | None) -> _Table:
-    with _readable(path):
-        lazy = _scan(path)
+    with readable(path):
+        lazy = scan_file(path)
         stored = _stored_columns(path)
         if columns is None and stored is None:
             allowed = "given, because bccb did not write this file: treatment, control, outcome"
             raise InputError(f"what the columns of {path.name!r} mean", "unknown", allowed)
         columns = _merged(columns, stored)
         present = lazy.collect_schema().names()
-        _check_header(present)
+        check_header(present)
         features = columns.features_among(present)
         named = (columns.treatment, columns.outcome, *columns.cost_columns, *columns.effects)
-        wanted = dict.fromkeys((*named, *columns.probability_columns, *features))
+        named += columns.probability_columns + columns.status_columns
+        wanted = dict.fromkeys((*named, *features))
         frame = lazy.select(*wanted).collect(engine="streaming")
     if not frame.height:
         raise InputError(f"the number of rows of {str(path)!r}", 0, "at least 1")
@@ -192,7 +210,10 @@ def _read_table(path: Path, columns: Columns | None) -> _Table:
 
 
 def _select_arms(frame: pl.DataFrame, columns: Columns) -> tuple[pl.DataFrame, list[Any]]:
-    """The rows of the arms of interest, or without an arm, and the values of the arms 0..K."""
+    """The rows of the arms of interest, or without an arm, and the values of the arms 0..K.
+
+    In a log of decisions an arm may have no row yet: its probabilities are what counts.
+    """
     arm = frame[columns.treatment]
     _check_type(arm, "treatment", text_too=True)
     values = arm.filter(_present(arm)).unique().to_list()
@@ -200,15 +221,16 @@ def _select_arms(frame: pl.DataFrame, columns: Columns) -> tuple[pl.DataFrame, l
         field = f"the number of values of treatment column {arm.name!r}"
         raise InputError(field, len(values), f"at most {MOST_LEVELS}")
     named = {as_text(value): value for value in sorted(values)}
+    spelled_out = set(named) <= {columns.control, *columns.treatments}
     for role, names in (("control", (columns.control,)), ("treatment", columns.treatments)):
         for name in names:
-            if name not in named:
+            if name not in named and not (spelled_out and columns.probability):
                 raise InputError(role, name, f"a value of {arm.name!r}, {one_of(name, named)}")
     treatments = columns.treatments or [name for name in named if name != columns.control]
     if not treatments:
         field = f"the number of rows whose {arm.name!r} is not {columns.control!r}"
         raise InputError(field, 0, "at least 1")
-    arms = [named.pop(name) for name in (columns.control, *treatments)]
+    arms = [named.pop(name, name) for name in (columns.control, *treatments)]
     if named:  # what is left there are the arms that nobody asked for
         if columns.probability is not None:
             allowed = f"all values of {arm.name!r}, because the probabilities are of one among all"
@@ -223,7 +245,7 @@ def _encode(frame: pl.DataFrame, features: tuple[str, ...]) -> tuple[Floats, tup
     matrix = np.empty((frame.height, len(plan)))
     for j, (name, level) in enumerate(plan):
         if level is None:  # Out of the frame at once: with 14 million rows each column counts.
-            matrix[:, j] = frame.drop_in_place(name).cast(_polars().Float64).to_numpy()
+            matrix[:, j] = frame.drop_in_place(name).cast(load_polars().Float64).to_numpy()
         else:
             matrix[:, j] = (frame[name] == level).to_numpy()
     names = (name if level is None else f"{name}={as_text(level)}" for name, level in plan)
@@ -247,11 +269,11 @@ def _levels(series: pl.Series) -> list[Any]:
 def _numbers(frame: pl.DataFrame, role: str, name: str) -> Floats:
     series = frame[name]
     _check_type(series, role, text_too=False)
-    return np.asarray(series.cast(_polars().Float64).to_numpy())
+    return np.asarray(series.cast(load_polars().Float64).to_numpy())
 
 
 def _check_type(series: pl.Series, role: str, text_too: bool) -> None:
-    polars, kind = _polars(), series.dtype
+    polars, kind = load_polars(), series.dtype
     text = text_too and kind in (polars.String, polars.Categorical, polars.Enum)
     if not (text or kind.is_numeric() or kind == polars.Boolean):
         allowed = "numbers, true/false or text" if text_too else "numbers or true/false"
@@ -263,25 +285,11 @@ def _present(series: pl.Series) -> pl.Series:
     return series.is_finite().fill_null(False) if series.dtype.is_float() else series.is_not_null()
 
 
-def _scan(path: Path) -> pl.LazyFrame:
-    polars = _polars()
-    table: pl.LazyFrame
-    if _suffix(path) == ".parquet":
-        table = polars.scan_parquet(path, glob=False)
-    else:
-        scan = partial(polars.scan_csv, path, glob=False, null_values=NOT_A_NUMBER)
-        types = scan(infer_schema_length=ROWS_FOR_TYPES).collect_schema()
-        # Whole numbers in the first rows may go on as fractions.
-        wider = {name: polars.Float64 for name, kind in types.items() if kind.is_integer()}
-        table = scan(schema_overrides={**types, **wider})
-    return table
-
-
 def _merged(given: Columns | None, stored: Columns | None) -> Columns:
-    """The columns given, which must not take costs and true effects that are stored as features.
+    """The columns given, which must not take as features what is stored as something else.
 
     Stored probabilities stay those of the stored arms: without them a log of decisions would pass
-    for a randomised trial.
+    for a randomised trial. So does the status of stored outcomes.
     """
     if given is None or stored is None:
         columns = given or stored
@@ -289,23 +297,17 @@ def _merged(given: Columns | None, stored: Columns | None) -> Columns:
         return columns
     if given.probability is None and given.treatment == stored.treatment:
         given = replace(given, probability=stored.probability)
-    known = (*stored.cost_columns, *stored.effects, *stored.probability_columns)
-    hidden = (name for name in known if name not in (*given.features, *given.excluded))
-    return replace(given, excluded=(*given.excluded, *hidden))
-
-
-def _check_header(present: list[str]) -> None:
-    """Refuse a CSV header that has a name twice, of which polars renames the second."""
-    for name in present:
-        original, mark, number = name.rpartition("_duplicated_")
-        if mark and number.isdigit() and original in present:
-            raise InputError("the header", original, "a name that no other column has")
+    if given.status is None and given.outcome == stored.outcome:
+        given = replace(given, status=stored.status)
+    known = (*stored.cost_columns, *stored.effects, *stored.probability_columns, *stored.excluded)
+    hidden = [name for name in known if name not in (*given.features, *given.excluded)]
+    return replace(given, excluded=(*given.excluded, *dict.fromkeys(hidden)))
 
 
 def _stored_columns(path: Path) -> Columns | None:
     """The columns that `write_log` put into a file, if it wrote the file."""
-    is_parquet = _suffix(path) == ".parquet"
-    stored = _polars().read_parquet_metadata(path).get(METADATA_KEY) if is_parquet else None
+    is_parquet = suffix_of(path) == ".parquet"
+    stored = load_polars().read_parquet_metadata(path).get(METADATA_KEY) if is_parquet else None
     if stored is None:
         return None
     try:
@@ -316,33 +318,3 @@ def _stored_columns(path: Path) -> Columns | None:
     except (AttributeError, TypeError, ValueError):
         allowed = "as this version of bccb writes them"
         raise InputError(f"what {str(path)!r} says of its columns", stored, allowed) from None
-
-
-@contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    """Tell in one sentence what is wrong with a file."""
-    if not path.is_file():
-        raise InputError("path", str(path), "a file that exists")
-    polars = _polars()
-    try:
-        yield
-    except (OSError, polars.exceptions.PolarsError) as error:
-        reason = str(error).partition("\n")[0]
-        allowed = f"a complete and readable {_suffix(path)} file ({reason})"
-        raise InputError("path", str(path), allowed) from None
-
-
-def _suffix(path: Path) -> str:
-    for suffix in SUFFIXES:
-        if path.name.lower().endswith(suffix):
-            return suffix
-    raise InputError("path", str(path), f"a file that ends in {quoted(SUFFIXES)}")
-
-
-def _polars() -> ModuleType:
-    # Only here, since the core of bccb does without it and importing it takes long.
-    try:
-        import polars
-    except ImportError:
-        raise MissingExtraError("polars", "lab") from None
-    return polars

@@ -37,6 +37,8 @@ class Columns:
     effects: tuple[str, ...] = ()  # the true effect of each treatment, known in simulations
     shares: tuple[float, ...] = ()  # of actions 0..K, where the design of the trial tells them
     probability: str | None = None  # a column: how likely the action was, in a log of decisions
+    status: str | None = None  # a column: why an outcome is missing, in a log of the service; rows
+    # without an outcome are then left out, not refused
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -48,7 +50,7 @@ class Columns:
             if "" in value or len(set(value)) < len(value):
                 raise InputError(field.name, value, "names, not empty and all different")
         taken = (self.treatment, self.outcome, *self.effects, *self.excluded)
-        taken += self.probability_columns
+        taken += self.probability_columns + self.status_columns
         for feature in self.features:
             if feature in taken:
                 raise InputError("feature", feature, "none of " + quoted(taken))
@@ -76,6 +78,11 @@ class Columns:
         """The name of the column with probabilities, none where they were not kept."""
         return () if self.probability is None else (self.probability,)
 
+    @property
+    def status_columns(self) -> tuple[str, ...]:
+        """The name of the column that tells why an outcome is missing, none without one."""
+        return () if self.status is None else (self.status,)
+
     def features_among(self, present: Sequence[str]) -> tuple[str, ...]:
         """The features of a file with these columns; a named column that is absent is refused.
 
@@ -88,6 +95,7 @@ class Columns:
             "cost column": self.cost_columns,
             "effect column": self.effects,
             "probability column": self.probability_columns,
+            "status column": self.status_columns,
             "feature column": self.features,
         }
         for field, names in named.items():

@@ -15,7 +15,7 @@ import bccb
 from bccb.drivers import Composition
 from bccb.policies import Spec
 
-SHOWING = {"cli", "client.py", "ledger", "report", "serve"}  # change no figure
+SHOWING = {"cli", "client", "ledger", "report", "serve"}  # change no figure
 LIBRARIES = ("numba", "numpy", "scikit-learn", "scipy")
 
 

@@ -33,7 +33,7 @@ OPTIONS: dict[str, Any] = {"nogil": True, "forceinline": True, "error_model": "n
 LOCK = threading.Lock()
 PACKAGE = Path(__file__).parent.parent
 MONTH = 30 * 86_400  # seconds
-NEVER_COMPILED = {"cli", "client.py", "data", "experiments", "ledger", "report", "serve"}
+NEVER_COMPILED = {"cli", "client", "data", "experiments", "ledger", "report", "serve"}
 
 
 @cache

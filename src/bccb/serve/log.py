@@ -86,6 +86,7 @@ def columns(campaign: Campaign) -> Columns:
         cost=cost_columns(terms.treatments),
         excluded=(*rest, "status"),
         probability=None if terms.shadow else "probability",
+        status="status",
     )
 
 

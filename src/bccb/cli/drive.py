@@ -1,0 +1,266 @@
+"""``bccb drive``: traffic for a running service, to try it out."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich import box
+from rich.table import Table
+
+from bccb.cli.columns import takes_columns, tell_of
+from bccb.cli.compare import progress_bar
+from bccb.cli.console import notes, out
+from bccb.cli.traffic import Drive, LoggedTraffic, Plan, SimulatedTraffic, Tally, Traffic
+from bccb.client import Campaign, Client, Report, UnreachableError
+from bccb.data import Columns
+from bccb.data.readers import read_finished
+from bccb.data.schema import quoted
+from bccb.data.simulator import MOST_USERS, Outcome, load_model
+from bccb.data.world import simulate_world
+from bccb.errors import BccbError, InputError
+from bccb.types import Log
+
+USERS, BUDGET = 20_000, 1_000.0
+SHOWN = 60.0  # seconds that it takes, unless told otherwise: long enough to watch
+TREATMENT = "offer"  # of simulated users
+AT_FIRST = 1.0  # seconds in which a service must answer for the first time
+MOST_CALLS, MOST_AT_ONCE = 100, 1_000  # at the same time, and users in one of them
+
+
+@takes_columns
+def command(
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data", help="Log of a randomised trial, to be played as a shadow campaign."
+        ),
+    ] = None,
+    columns: Columns | None = None,
+    users: Annotated[
+        int | None, typer.Option("--users", help="Users that come. [default: 20000, or all]")
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option("--budget", help="Of the new campaign. [default: 1000]")
+    ] = None,
+    policy: Annotated[
+        str | None, typer.Option("--policy", help="Of the new campaign. [default: the service's]")
+    ] = None,
+    campaign: Annotated[
+        str | None,
+        typer.Option("--campaign", metavar="ID", help="Drive this one, instead of a new one."),
+    ] = None,
+    conversions: Annotated[
+        bool,
+        typer.Option("--conversions", help="Simulated users convert (0.2-0.3 %), not visit (4-5)."),
+    ] = False,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            "--rate", help="Users a second; 0: as fast as it goes. [default: done in a minute]"
+        ),
+    ] = None,
+    concurrency: Annotated[int, typer.Option("--concurrency", help="Calls at the same time.")] = 16,
+    batch: Annotated[int, typer.Option("--batch", help="Users in one call.")] = 1,
+    delay: Annotated[
+        float, typer.Option("--delay", help="Seconds until an outcome is reported.")
+    ] = 0.0,
+    seed: Annotated[int, typer.Option("--seed", help="Of simulated users and decisions.")] = 0,
+    url: Annotated[
+        str | None,
+        typer.Option("--url", help="Of the service. [default: $BCCB_URL, or this machine]"),
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", help="API key; better given as $BCCB_KEY.")
+    ] = None,
+) -> None:
+    """Send users to a running service and tell it what became of them, as a shop would.
+
+    Users are simulated, so the outcome of every action is known, or come from the log of a
+    randomised trial: then the campaign is a shadow one, and what the trial did is reported. Ctrl-C
+    stops it; what was decided by then still gets its outcomes.
+
+    **Examples**
+
+    `bccb serve` in one terminal and `bccb drive` in another; watch the page meanwhile
+
+    `bccb drive --users 100000 --budget 5000 --rate 0 --batch 50 --policy pooled-bayes`
+
+    `bccb drive --users 5000 --rate 50 --delay 30`
+
+    `bccb drive --data mine.csv --treatment arm --control none --outcome sale --cost 0.5`
+    """
+    _check(rate, concurrency, batch, delay)
+    if campaign is not None and (budget is not None or policy is not None):
+        raise InputError("--campaign", campaign, "given without --budget and --policy")
+    log = _read(data, columns, conversions)
+    count = _count(users, log)
+    plan = Plan(count, count / SHOWN if rate is None else rate, concurrency, batch, delay)
+    wanted = Wanted(campaign, BUDGET if budget is None else budget, policy, seed, conversions)
+    tally, report, page = _play(url, key, wanted, log, plan)
+    out.print(_table(tally, report))
+    out.print(f"the page: {page}", highlight=False, soft_wrap=True)
+    if tally.problem is not None:
+        raise tally.problem
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The campaign to drive, and who comes if they are simulated."""
+
+    campaign: str | None  # the id of one that exists; the rest is for a new one
+    budget: float
+    policy: str | None
+    seed: int
+    conversions: bool
+
+
+def _check(rate: float | None, concurrency: int, batch: int, delay: float) -> None:
+    for option, value, least, most in (
+        ("--rate", rate or 0.0, 0, 1e6),
+        ("--concurrency", concurrency, 1, MOST_CALLS),
+        ("--batch", batch, 1, MOST_AT_ONCE),
+        ("--delay", delay, 0, 1e6),
+    ):
+        if not least <= value <= most:
+            raise InputError(option, value, f"from {least} to {most:,.0f}")
+
+
+def _read(data: Path | None, columns: Columns | None, conversions: bool) -> Log | None:
+    """The log to be played, if it is one."""
+    if data is None:
+        if columns is not None:
+            raise InputError("--data", None, "given, because options name columns of a file")
+        return None
+    if conversions:
+        raise InputError("--conversions", conversions, "used on simulated users, without --data")
+    log, unfinished = read_finished(data, columns)
+    tell_of(log, columns, unfinished)
+    if log.probabilities is not None:
+        allowed = "left out: a shadow campaign needs a randomised trial; bccb evaluate does not"
+        raise InputError("the probabilities of the log", "given", allowed)
+    return log
+
+
+def _count(users: int | None, log: Log | None) -> int:
+    most = MOST_USERS if log is None else log.users
+    count = users if users is not None else USERS if log is None else log.users
+    if not 1 <= count <= most:
+        raise InputError("--users", count, f"from 1 to {most:,}")
+    return count
+
+
+def _play(
+    url: str | None, key: str | None, wanted: Wanted, log: Log | None, plan: Plan
+) -> tuple[Tally, Report, str]:
+    """Drive the campaign under a progress bar; what came of it, and where to see it."""
+    _greet(url, key)
+    with Client(url, key) as client:
+        campaign = wanted.campaign and client.campaign(wanted.campaign)
+        traffic = _traffic(campaign or None, wanted, log, plan.users)
+        campaign = campaign or _create(client, wanted, traffic, plan.users)
+        page = f"{client.url}/#/campaigns/{campaign.id}"
+        told_where = f"driving campaign {campaign.id}: watch it at {page}"
+        notes.print(told_where, highlight=False, soft_wrap=True)
+        with progress_bar() as bar:
+            task = bar.add_task("deciding", total=plan.users)
+
+            def told(decided: int) -> None:
+                waiting = decided == plan.users and plan.delay > 0
+                doing = "waiting for outcomes" if waiting else "deciding"
+                bar.update(task, completed=decided, description=doing)
+
+            tally = Drive(client, campaign, traffic, plan, told).run()
+        if isinstance(tally.problem, UnreachableError):
+            raise tally.problem
+        return tally, client.report(campaign), page
+
+
+def _greet(url: str | None, key: str | None) -> None:
+    """Tell at once where nobody is there."""
+    with Client(url, key, patience=AT_FIRST) as client:
+        try:
+            client.campaigns()
+        except UnreachableError:
+            raise BccbError(f"no service at {client.url}: start one with `bccb serve`") from None
+
+
+def _traffic(campaign: Campaign | None, wanted: Wanted, log: Log | None, users: int) -> Traffic:
+    """The users, who must fit a campaign that exists."""
+    names = load_model().names if log is None else log.feature_names
+    if campaign is not None:
+        mode = "live" if log is None else "shadow"
+        if campaign.mode != mode:
+            allowed = f"a {mode} one: simulated users need a live one, --data a shadow one"
+            raise InputError(f"the mode of campaign {campaign.id}", campaign.mode, allowed)
+        _check_names("features", campaign, campaign.features, names)
+    if log is None:
+        treatments = (TREATMENT,) if campaign is None else campaign.treatments
+        outcome: Outcome = "conversion" if wanted.conversions else "visit"
+        world = simulate_world(users, wanted.seed, outcome, len(treatments))
+        return SimulatedTraffic(world, names, treatments)
+    if campaign is not None:
+        _check_names("treatments", campaign, campaign.treatments, log.treatment_names)
+    return LoggedTraffic(log)
+
+
+def _check_names(
+    field: str, campaign: Campaign, names: tuple[str, ...], given: tuple[str, ...]
+) -> None:
+    if set(names) != set(given):
+        raise InputError(f"the {field} of campaign {campaign.id}", names, f"{quoted(given)}")
+
+
+def _create(client: Client, wanted: Wanted, traffic: Traffic, users: int) -> Campaign:
+    now = time.strftime("%Y%m%d-%H%M%S")
+    return client.create_campaign(
+        f"drive-{now}-{secrets.token_hex(2)}",
+        budget=wanted.budget,
+        features=traffic.features,
+        treatments=traffic.treatments,
+        users=users,
+        policy=wanted.policy,
+        seed=wanted.seed,
+        mode=traffic.mode,
+    )
+
+
+def _table(tally: Tally, report: Report) -> Table:
+    campaign = report.campaign
+    title = f"{campaign.name} ({campaign.mode})"
+    table = Table(title=title, box=box.SIMPLE_HEAD, show_header=False, padding=0)
+    table.add_column(no_wrap=True, min_width=20)
+    table.add_column()
+    for name, value in _lines(tally, report).items():
+        table.add_row(name, value)
+    return table
+
+
+def _lines(tally: Tally, report: Report) -> dict[str, str]:
+    campaign, sure = report.campaign, report.incremental
+    would = "" if campaign.mode == "live" else "would be "
+    spent = campaign.spent + campaign.reserved
+    lines = {
+        "users": f"{tally.decided:,} in {tally.seconds:,.1f} s",
+        f"{would}treated": f"{campaign.treated:,}",
+        f"{would}spent": f"{spent:,.2f} of {campaign.budget:,.2f}",
+        "conversions": f"{sum(arm.conversions for arm in report.arms):,.0f}",
+        "incremental (95 %)": "not known yet",
+    }
+    if tally.interrupted:
+        lines["users"] += ", then stopped"
+    if sure is not None:
+        lines["incremental (95 %)"] = f"{sure.value:,.1f} ({sure.low:,.1f} to {sure.high:,.1f})"
+    if not math.isnan(tally.caused):
+        lines["really caused"] = f"{tally.caused:,.1f}, known because the users are simulated"
+    if tally.latencies:
+        middle, late = np.percentile(tally.latencies, (50, 99)) * 1_000
+        lines["decisions a second"] = f"{tally.decided / tally.seconds:,.0f}"
+        lines["latency"] = f"{middle:.1f} ms at the median, {late:.1f} ms at 99 %"
+    return lines

@@ -1,0 +1,244 @@
+"""Traffic for a running service: users who come one after the other, and what becomes of them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Event, Lock, Thread
+from typing import Literal, Protocol
+
+from bccb.client import Campaign, Client, DecisionAnswer, Outcome, User
+from bccb.client.calls import new_id
+from bccb.data.world import World
+from bccb.errors import BccbError
+from bccb.types import Log
+
+MOST_AT_ONCE = 1_000  # decisions or outcomes in one call
+TICK = 0.02  # seconds between looks at the outcomes that are due
+
+
+class Traffic(Protocol):
+    """Users and what becomes of them."""
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Their names."""
+
+    @property
+    def treatments(self) -> tuple[str, ...]:
+        """Their names."""
+
+    @property
+    def mode(self) -> Literal["live", "shadow"]:
+        """Of the campaign: whether its answers are acted on."""
+
+    def user(self, row: int) -> User:
+        """The user who comes as number ``row``."""
+
+    def outcome(self, row: int, answer: DecisionAnswer) -> Outcome:
+        """What became of this user after the answer of the service."""
+
+    def caused(self, row: int, answer: DecisionAnswer) -> float:
+        """The conversions that the answer caused in expectation; NaN where nobody knows."""
+
+
+@dataclass(slots=True)
+class SimulatedTraffic:
+    """Users of a world: they do as they are treated."""
+
+    world: World
+    features: tuple[str, ...]
+    treatments: tuple[str, ...]
+    run: str = field(default_factory=new_id)
+
+    @property
+    def mode(self) -> Literal["live", "shadow"]:
+        """They are treated as the service says."""
+        return "live"
+
+    def user(self, row: int) -> User:
+        """With an id of this run."""
+        features = zip(self.features, self.world.features[row].tolist(), strict=True)
+        costs = zip(self.treatments, self.world.costs[row].tolist(), strict=True)
+        return User(dict(features), dict(costs), f"{self.run}-{row}")
+
+    def outcome(self, row: int, answer: DecisionAnswer) -> Outcome:
+        """By the user's own draw, and the rate of what was done."""
+        rate = self.world.rates[row, self._action(answer)]
+        return Outcome(answer.decision_id, float(self.world.draws[row] < rate))
+
+    def caused(self, row: int, answer: DecisionAnswer) -> float:
+        """The true effect."""
+        rates = self.world.rates[row]
+        return float(rates[self._action(answer)] - rates[0])
+
+    def _action(self, answer: DecisionAnswer) -> int:
+        return 0 if answer.treatment is None else 1 + self.treatments.index(answer.treatment)
+
+
+@dataclass(slots=True)
+class LoggedTraffic:
+    """Users of a trial: what was done to them stands in its log, whatever the service says."""
+
+    log: Log
+    run: str = field(default_factory=new_id)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Of the log."""
+        return self.log.feature_names
+
+    @property
+    def treatments(self) -> tuple[str, ...]:
+        """Of the log."""
+        return self.log.treatment_names
+
+    @property
+    def mode(self) -> Literal["live", "shadow"]:
+        """They were treated before the service was asked."""
+        return "shadow"
+
+    def user(self, row: int) -> User:
+        """With an id of this run."""
+        features = zip(self.log.feature_names, self.log.features[row].tolist(), strict=True)
+        costs = zip(self.log.treatment_names, self.log.costs[row].tolist(), strict=True)
+        return User(dict(features), dict(costs), f"{self.run}-{row}")
+
+    def outcome(self, row: int, answer: DecisionAnswer) -> Outcome:
+        """As logged, with what the trial did."""
+        action = int(self.log.actions[row])
+        done = None if action == 0 else self.log.treatment_names[action - 1]
+        return Outcome(answer.decision_id, float(self.log.outcomes[row]), done)
+
+    def caused(self, row: int, answer: DecisionAnswer) -> float:
+        """Not known of a trial."""
+        return math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How the traffic comes."""
+
+    users: int
+    rate: float  # users a second; 0 for as fast as it goes
+    concurrency: int = 16  # calls at the same time
+    batch: int = 1  # users in a call
+    delay: float = 0.0  # seconds until an outcome is known
+
+
+@dataclass(slots=True)
+class Tally:
+    """What came of the traffic."""
+
+    decided: int = 0
+    caused: float = 0.0  # in expectation; NaN where nobody knows
+    seconds: float = 0.0
+    latencies: list[float] = field(default_factory=list)  # seconds of each call for decisions
+    interrupted: bool = False
+    problem: BccbError | None = None  # that ended it
+
+
+class Drive:
+    """Traffic on its way to a campaign: some threads ask for decisions, one reports outcomes.
+
+    Threads, because with calls from many coroutines httpx spends most of its time on its pool of
+    connections.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        campaign: Campaign,
+        traffic: Traffic,
+        plan: Plan,
+        told: Callable[[int], None] = lambda decided: None,
+    ) -> None:
+        self.client, self.campaign, self.traffic = client, campaign, traffic
+        self.plan, self.told, self.tally = plan, told, Tally()
+        self.starts, self.lock = iter(range(0, plan.users, plan.batch)), Lock()
+        self.owed: deque[tuple[float, Outcome]] = deque()  # in the order in which they are due
+        self.stopping, self.decided_all = Event(), Event()
+
+    def run(self) -> Tally:
+        """Until all users came, the service refuses or Ctrl-C is pressed.
+
+        What was decided by then still gets its outcomes, at once if it was stopped.
+        """
+        self.began = time.monotonic()
+        deciders = [self._start(self._decide) for _ in range(self.plan.concurrency)]
+        reporter = self._start(self._report)
+        self._wait_for(*deciders)
+        self.tally.seconds = time.monotonic() - self.began
+        self.decided_all.set()
+        self._wait_for(reporter)
+        return self.tally
+
+    def _start(self, work: Callable[[], None]) -> Thread:
+        def until_refused() -> None:
+            try:
+                work()
+            except BccbError as problem:
+                self.tally.problem = self.tally.problem or problem
+                self.stopping.set()
+
+        thread = Thread(target=until_refused, daemon=True)  # ends with Ctrl-C for the second time
+        thread.start()
+        return thread
+
+    def _wait_for(self, *threads: Thread) -> None:
+        while any(thread.is_alive() for thread in threads):
+            try:
+                for thread in threads:
+                    thread.join(TICK)  # not for ever: Ctrl-C must get through on every system
+            except KeyboardInterrupt:
+                if self.tally.interrupted:
+                    raise
+                self.tally.interrupted = True
+                self.stopping.set()
+
+    def _decide(self) -> None:
+        while True:
+            with self.lock:
+                start = next(self.starts, None)
+            if start is None or self._pause_until(start):
+                return
+            rows = range(start, min(start + self.plan.batch, self.plan.users))
+            users = [self.traffic.user(row) for row in rows]
+            began = time.perf_counter()
+            answers = self.client.decide_many(self.campaign, users)
+            self._take(rows, answers, time.perf_counter() - began)
+
+    def _pause_until(self, start: int) -> bool:
+        """Until it is time for the user who comes as number ``start``; whether to stop instead."""
+        due = self.began + start / self.plan.rate if self.plan.rate else 0.0
+        return self.stopping.wait(max(0.0, due - time.monotonic()))
+
+    def _take(self, rows: range, answers: tuple[DecisionAnswer, ...], seconds: float) -> None:
+        with self.lock:
+            due = time.monotonic() + self.plan.delay
+            for row, answer in zip(rows, answers, strict=True):
+                self.owed.append((due, self.traffic.outcome(row, answer)))
+                self.tally.caused += self.traffic.caused(row, answer)
+            self.tally.latencies.append(seconds)
+            self.tally.decided += len(rows)
+            self.told(self.tally.decided)
+
+    def _report(self) -> None:
+        while self.owed or not self.decided_all.is_set():
+            due = self._due()
+            if due:
+                self.client.report_outcomes(self.campaign, due)
+            else:
+                self.decided_all.wait(TICK)
+
+    def _due(self) -> list[Outcome]:
+        """The outcomes that are known by now; all of them when it is to end."""
+        now, due = time.monotonic(), list[Outcome]()
+        while self.owed and len(due) < MOST_AT_ONCE:
+            if self.owed[0][0] > now and not self.stopping.is_set():
+                break
+            due.append(self.owed.popleft()[1])
+        return due

@@ -1,0 +1,95 @@
+"""The tries of one call: when to give one up, when to try again, and what comes of them.
+
+Nothing here sends or waits: the two clients do, each in its way.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Any, Generic, TypeVar
+
+import httpx
+
+from bccb.client.calls import Call
+from bccb.client.problems import ServiceError, UnreachableError
+from bccb.errors import InputError
+
+T = TypeVar("T")
+
+AGAIN = frozenset({502, 503, 504})  # of a gateway, or not now: nothing is wrong with the call
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds
+CONNECT = 2.0  # seconds
+SHOWN = 200  # characters of an answer that is none
+
+
+class Tries(Generic[T]):
+    """One call until it has an answer: at first at once, then after pauses that double.
+
+    Pauses are drawn from the upper half of their range, so that clients that failed together do
+    not come back together. None begins that would end after ``patience`` seconds.
+    """
+
+    def __init__(self, call: Call[T], url: str, timeout: float, patience: float) -> None:
+        self.call, self.url, self.timeout, self.patience = call, url, timeout, patience
+        self.began, self.count, self.pause = time.monotonic(), 0, 0.0
+        self.answers: list[T] = []
+
+    @property
+    def left(self) -> float:
+        """Seconds of patience."""
+        return self.patience - (time.monotonic() - self.began)
+
+    def request(self, http: httpx.Client | httpx.AsyncClient) -> httpx.Request:
+        """The next try."""
+        silence = self.timeout if not self.count else max(min(self.timeout, self.left), 0.001)
+        self.count += 1
+        return http.build_request(
+            self.call.method,
+            self.call.path,
+            content=self.call.body,
+            headers={} if self.call.body is None else {"Content-Type": "application/json"},
+            timeout=httpx.Timeout(silence, connect=min(CONNECT, silence)),
+        )
+
+    def failed(self, error: httpx.TransportError) -> None:
+        """No answer: pause, or give up."""
+        if isinstance(error, httpx.UnsupportedProtocol | httpx.LocalProtocolError):
+            raise InputError("what is sent", str(error), "what HTTP allows") from None
+        if not self._try_again():
+            reason = str(error) or type(error).__name__
+            raise UnreachableError(self.url, reason, self.count) from None
+
+    def answered(self, response: httpx.Response) -> None:
+        """An answer, or an error that ends the call or leads to another try."""
+        if response.is_success:
+            self.answers.append(self._parsed(response))
+        elif response.status_code not in AGAIN or not self._try_again():
+            raise _problem(response)
+
+    def _try_again(self) -> bool:
+        longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(self.count - 1, 16))
+        self.pause = random.uniform(longest / 2, longest)
+        return self.pause < self.left
+
+    def _parsed(self, response: httpx.Response) -> T:
+        if self.call.target is not None:
+            return self.call.parse(None)
+        try:
+            return self.call.parse(response.json())
+        except (TypeError, ValueError) as error:
+            detail = f"not as this client knows the service ({error}): {response.text[:SHOWN]!r}"
+            raise ServiceError(response.status_code, "about:blank", detail) from None
+
+
+def _problem(response: httpx.Response) -> ServiceError:
+    """What the service says is wrong, or what else stands there."""
+    try:
+        told: Any = response.json()
+    except ValueError:
+        told = None
+    if not isinstance(told, dict) or "detail" not in told:
+        told = {"detail": response.text[:SHOWN] or response.reason_phrase}
+    kind, field = str(told.get("type", "about:blank")), told.get("field")
+    detail = str(told["detail"])
+    return ServiceError(response.status_code, kind, detail, None if field is None else str(field))

@@ -1,0 +1,319 @@
+"""``bccb drive`` against the real service in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+import pytest
+
+from bccb.cli import main
+from bccb.cli.traffic import Drive, Plan, SimulatedTraffic
+from bccb.client import Campaign, Client, DecisionAnswer, Outcome, ServiceError, User
+from bccb.data import simulate, write_log
+from bccb.data.simulator import load_model
+from bccb.data.world import simulate_world
+
+FAST = ("--rate", "0", "--budget", "20")
+COLUMNS = ("--treatment", "arm", "--control", "none", "--outcome", "sale", "--cost", "0.5")
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a service with an empty ledger."""
+    ledger = tmp_path_factory.mktemp("service") / "ledger.sqlite"
+    command = [sys.executable, "-m", "bccb", "serve", "--port", "0", "--ledger", str(ledger)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        assert said.startswith("serving on http://127.0.0.1:"), said
+        yield said.split()[-1]
+        process.terminate()
+
+
+@pytest.fixture
+def client(url: str) -> Iterator[Client]:
+    with Client(url) as client:
+        yield client
+
+
+@dataclass
+class Ran:
+    """How a command ended, its white space in single blanks."""
+
+    status: int
+    out: str
+    notes: str
+
+
+Run: TypeAlias = Callable[..., Ran]
+
+
+@pytest.fixture
+def drive(url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    monkeypatch.setenv("BCCB_URL", url)
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def command(*arguments: object) -> Ran:
+        monkeypatch.setattr(sys, "argv", ["bccb", "drive", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        told = capsys.readouterr()
+        out, notes = (" ".join(text.split()) for text in told)
+        return Ran(int(stopped.value.code or 0), out, notes)
+
+    return command
+
+
+def driven(client: Client, ran: Ran) -> Campaign:
+    """The campaign that a command drove."""
+    found = re.search(r"driving campaign (\w+):", ran.notes)
+    assert found is not None, ran
+    return client.campaign(found[1])
+
+
+def log_of(client: Client, campaign: Campaign, folder: Path) -> list[dict[str, Any]]:
+    path = client.download_log(campaign, folder / "log.ndjson", "ndjson")
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_simulated_users_answer_as_the_world_says(
+    drive: Run, client: Client, tmp_path: Path
+) -> None:
+    ran = drive("--users", 60, *FAST, "--batch", 7, "--seed", 3)
+    assert ran.status == 0, ran
+    campaign = driven(client, ran)
+    assert (campaign.mode, campaign.decisions, campaign.open) == ("live", 60, 0)
+    assert campaign.spent <= campaign.budget == 20
+    assert campaign.treatments == ("offer",)
+    world, rows = simulate_world(60, 3, "visit"), log_of(client, campaign, tmp_path)
+    assert len(rows) == 60
+    for row in rows:
+        user = int(row["decision_id"].rpartition("-")[2])
+        action = ("control", "offer").index(row["treatment"])
+        assert row["outcome"] == (world.draws[user] < world.rates[user, action])
+        assert row["cost"] == pytest.approx(world.costs[user, 0], abs=2e-6)
+        assert row["f3"] == world.features[user, 3]
+
+
+def test_a_simulated_user_answers_to_what_was_done_to_them() -> None:
+    world = simulate_world(2_000, 3, "visit", treatments=2)
+    traffic = SimulatedTraffic(world, load_model().names, ("mail", "call"))
+    answers = (world.draws[:, None] < world.rates).tolist()
+    row = next(row for row, each in enumerate(answers) if each == [False, True, False])
+    for name, value, action in ((None, 0.0, 0), ("mail", 1.0, 1), ("call", 0.0, 2)):
+        decided = DecisionAnswer("a", name, 0.5, 0.0, Decimal(0), act=True)
+        assert traffic.outcome(row, decided) == Outcome("a", value)
+        effect = world.rates[row, action] - world.rates[row, 0]
+        assert traffic.caused(row, decided) == pytest.approx(effect)
+
+
+def test_the_table_tells_what_came_of_it(drive: Run, client: Client, url: str) -> None:
+    ran = drive("--users", 60, *FAST)
+    campaign = driven(client, ran)
+    spent = campaign.spent + campaign.reserved
+    for line in (
+        r"users 60 in \d+\.\d s",
+        rf"treated {campaign.treated} spent {spent:.2f} of 20\.00",
+        r"conversions \d+",
+        r"incremental \(95 %\) (not known yet|-?[\d,.]+ \(-?[\d,.]+ to -?[\d,.]+\))",
+        r"really caused -?\d+\.\d, known because the users are simulated",
+        r"decisions a second [\d,]+",
+        r"latency \d+\.\d ms at the median, \d+\.\d ms at 99 %",
+        f"the page: {url}/#/campaigns/{campaign.id}",
+    ):
+        assert re.search(line, ran.out), (line, ran.out)
+
+
+def test_a_trial_is_played_in_the_shadow_with_what_it_did(
+    drive: Run, client: Client, tmp_path: Path
+) -> None:
+    lines = ["age,shop,arm,sale"]
+    lines += [
+        f"{20 + i},{'ab'[i % 2]},{('none', 'mail')[i * i % 3 % 2]},{i % 2}" for i in range(40)
+    ]
+    trial = tmp_path / "trial.csv"
+    trial.write_text("\n".join(lines))
+    ran = drive("--data", trial, *COLUMNS, *FAST)
+    assert ran.status == 0, ran
+    assert "would be spent" in ran.out
+    campaign = driven(client, ran)
+    assert (campaign.mode, campaign.decisions, campaign.open) == ("shadow", 40, 0)
+    assert campaign.features == ("age", "shop=b")
+    rows = {row["age"]: row for row in log_of(client, campaign, tmp_path)}
+    for line in lines[1:]:
+        age, _, arm, sale = line.split(",")
+        row = rows[float(age)]
+        assert row["treatment"] == ("control" if arm == "none" else "mail")
+        assert row["outcome"] == float(sale)
+
+
+def test_the_log_of_the_service_is_evaluated_without_options(
+    drive: Run,
+    client: Client,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    campaign = driven(client, drive("--users", 60, *FAST))
+    path = client.download_log(campaign, tmp_path / "log.parquet")
+    for command in (["evaluate", str(path)], ["compare", "--seeds", "1:3", "--data", str(path)]):
+        monkeypatch.setattr(sys, "argv", ["bccb", *command, "--policy", "treat-all"])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        told = capsys.readouterr()
+        assert not stopped.value.code, told.err
+        assert "log.parquet: 60 users" in told.out
+
+
+def test_a_campaign_that_exists_is_driven_if_the_users_fit(
+    drive: Run, client: Client, tmp_path: Path
+) -> None:
+    names = load_model().names
+    two = client.create_campaign(
+        "two", budget=20, features=names, treatments=["mail", "call"], users=100
+    )
+    ran = drive("--campaign", two.id, "--users", 30, "--rate", 0)
+    assert (ran.status, driven(client, ran).decisions) == (0, 30)
+    other = client.create_campaign(
+        "other", budget=20, features=["age"], treatments=["mail"], users=100
+    )
+    ran = drive("--campaign", other.id, "--users", 30)
+    assert ran.status == 2
+    assert f"the features of campaign {other.id} is ('age',), but must be 'f0', 'f1'" in ran.notes
+    write_log(simulate(50, seed=1), tmp_path / "trial.parquet")
+    ran = drive("--campaign", two.id, "--data", tmp_path / "trial.parquet")
+    assert f"the mode of campaign {two.id} is 'live', but must be a shadow one" in ran.notes
+    ran = drive("--campaign", "nothing", "--users", 30)
+    assert "the service answered 404" in ran.notes
+
+
+def test_a_refusal_ends_it_after_the_table(drive: Run, client: Client) -> None:
+    paused = client.create_campaign(
+        "paused", budget=20, features=load_model().names, treatments=["mail"], users=100
+    )
+    client.pause(paused)
+    ran = drive("--campaign", paused.id, "--users", 30)
+    assert ran.status == 2
+    assert "users 0 in" in ran.out
+    assert "error: the service answered 409:" in ran.notes
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT for another process")
+def test_ctrl_c_stops_it_and_settles_what_was_decided(url: str, client: Client) -> None:
+    before = {campaign.id for campaign in client.campaigns()}
+    command = [sys.executable, "-m", "bccb", "drive", "--url", url, "--users", "100000"]
+    with subprocess.Popen(
+        [*command, "--rate", "100", "--delay", "600"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"COLUMNS": "120"},
+    ) as process:
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            new = [each for each in client.campaigns() if each.id not in before]
+            if new and new[0].open > 10:
+                break
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        out, notes = process.communicate(timeout=60)
+    assert process.returncode == 0, notes
+    assert ", then stopped" in out
+    assert "Traceback" not in notes
+    campaign = client.campaign(new[0])
+    assert campaign.decisions > 10
+    assert campaign.open == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--url", "http://127.0.0.1:1"], "no service at http://127.0.0.1:1: start one with `bccb"),
+        (["--batch", "1001"], "--batch is 1001, but must be from 1 to 1,000"),
+        (["--concurrency", "0"], "--concurrency is 0, but must be from 1 to 100"),
+        (["--rate", "-1"], "--rate is -1.0, but must be from 0"),
+        (["--delay", "nan"], "--delay is nan, but must be from 0"),
+        (["--users", "0"], "--users is 0, but must be from 1"),
+        (["--campaign", "c", "--policy", "bccb"], "--campaign is 'c', but must be given without"),
+        (["--treatment", "a", "--control", "b", "--outcome", "c"], "--data is None, but must be"),
+        (["--policy", "bcb"], "the service answered 422: .*'bcb'"),
+    ],
+)
+def test_what_cannot_be_driven_is_told_in_a_line(
+    drive: Run, arguments: list[str], message: str
+) -> None:
+    ran = drive(*arguments)
+    assert ran.status == 2
+    assert re.search(message, ran.notes), ran.notes
+
+
+def test_a_log_of_decisions_is_not_played(drive: Run, tmp_path: Path) -> None:
+    log = simulate(50, seed=1)
+    object.__setattr__(log, "probabilities", np.full(50, 0.5))
+    write_log(log, tmp_path / "decisions.parquet")
+    ran = drive("--data", tmp_path / "decisions.parquet")
+    assert "the probabilities of the log is 'given', but must be left out" in ran.notes
+
+
+class Recorder:
+    """In place of a client: when each decision and each outcome came."""
+
+    def __init__(self, most: int = 10**9) -> None:
+        self.decided: list[tuple[float, str]] = []
+        self.reported: list[tuple[float, str]] = []
+        self.most = most
+
+    def decide_many(self, campaign: Any, users: list[User]) -> tuple[DecisionAnswer, ...]:
+        if len(self.decided) >= self.most:
+            raise ServiceError(409, "about:blank", "enough")
+        now = time.monotonic()
+        self.decided += [(now, user.decision_id) for user in users]
+        return tuple(
+            DecisionAnswer(user.decision_id, None, 0.5, 0.0, Decimal(0), act=True) for user in users
+        )
+
+    def report_outcomes(self, campaign: Any, outcomes: list[Outcome]) -> None:
+        now = time.monotonic()
+        self.reported += [(now, outcome.decision_id) for outcome in outcomes]
+
+
+def play(recorder: Recorder, plan: Plan) -> Drive:
+    world = simulate_world(plan.users, seed=1)
+    traffic = SimulatedTraffic(world, load_model().names, ("offer",))
+    drive = Drive(cast("Any", recorder), cast("Any", "c1"), traffic, plan)
+    drive.run()
+    return drive
+
+
+def test_users_come_at_the_rate_and_outcomes_after_the_delay() -> None:
+    recorder = Recorder()
+    tally = play(recorder, Plan(users=30, rate=100.0, concurrency=4, delay=0.3)).tally
+    assert tally.decided == len(recorder.decided) == len(recorder.reported) == 30
+    times = sorted(moment for moment, _ in recorder.decided)
+    assert times[-1] - times[0] >= 0.28
+    asked = {name: moment for moment, name in recorder.decided}
+    assert min(moment - asked[name] for moment, name in recorder.reported) >= 0.3
+    assert tally.problem is None
+    assert not tally.interrupted
+
+
+def test_what_was_decided_before_a_refusal_gets_its_outcome_at_once() -> None:
+    recorder = Recorder(most=20)
+    began = time.monotonic()
+    tally = play(recorder, Plan(users=100, rate=0.0, concurrency=1, batch=5, delay=600)).tally
+    assert time.monotonic() - began < 60
+    assert isinstance(tally.problem, ServiceError)
+    assert tally.decided == 20
+    assert {name for _, name in recorder.reported} == {name for _, name in recorder.decided}
