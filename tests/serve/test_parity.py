@@ -268,6 +268,9 @@ def test_a_downloaded_log_can_be_evaluated(
             f"{campaign}/outcomes",
             [{"decision_id": id_, "value": y} for id_, y in zip(ids, values, strict=True)],
         )
+    for id_ in ("open", "undone"):
+        service.decide(campaign, id_)
+    service.done(f"{campaign}/decisions/undone/cancel")
     path = tmp_path / "log.parquet"
     path.write_bytes(service.get(f"{campaign}/log", format="parquet").content)
     monkeypatch.setattr(sys, "argv", ["bccb", "evaluate", str(path), "--policy", "treat-all"])
