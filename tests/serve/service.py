@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 SECOND = 1_000_000
 NEVER = 3_600.0
+LONGEST = 120.0  # seconds
 
 
 class Clock:
@@ -74,8 +75,8 @@ class Service:
         self.start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the service's loop."""
-        return self._runner.run(work)
+        """Run a coroutine on the service's loop; what hangs fails."""
+        return self._runner.run(asyncio.wait_for(work, LONGEST))
 
     def sweep(self) -> None:
         """Let windows pass, as the engine does twice a second."""
