@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Annotated
 
 import typer
@@ -33,7 +34,8 @@ def create(
 
     `bccb keys create shop --scope decide`
     """
-    key, text = make_key(Ledger(ledger), name, scope)
+    with closing(Ledger(ledger)) as file:
+        key, text = make_key(file, name, scope)
     notes.print(
         f"key {key.id} for {name}, scope {key.scope.value}; keep it, it is not shown again:"
     )
@@ -44,7 +46,9 @@ def create(
 def list_keys(ledger: LedgerFile = DEFAULT_LEDGER) -> None:
     """List the keys, without their secrets."""
     table = Table("id", "name", "scope", "made", "revoked", box=None)
-    for key in keys(Ledger(ledger, read_only=True)):
+    with closing(Ledger(ledger, read_only=True)) as file:
+        known = keys(file)
+    for key in known:
         revoked = "" if key.revoked_at is None else moment(key.revoked_at)[:19]
         table.add_row(key.id, key.name, key.scope.value, moment(key.created_at)[:19], revoked)
     out.print(table)
@@ -56,5 +60,6 @@ def revoke(
     ledger: LedgerFile = DEFAULT_LEDGER,
 ) -> None:
     """Revoke a key; a running service notices within a second."""
-    revoke_key(Ledger(ledger), key)
+    with closing(Ledger(ledger)) as file:
+        revoke_key(file, key)
     out.print(f"key {key} is revoked")

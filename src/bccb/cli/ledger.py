@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -10,8 +11,8 @@ from rich.progress import Progress
 
 from bccb import __version__
 from bccb.cli.console import SETTINGS, notes, out
-from bccb.ledger.ledger import DamagedError, Ledger
-from bccb.serve.recovery import fold, load
+from bccb.ledger.ledger import Account, DamagedError, Ledger
+from bccb.serve.recovery import check_seals, fold, load
 
 app = typer.Typer(help="Look after the ledger of the service.", **SETTINGS)
 
@@ -34,16 +35,25 @@ def verify(
 
     `bccb ledger verify bccb.sqlite`
     """
-    ledger = Ledger(file, read_only=True)
-    ledger.check_whole()
-    accounts = ledger.accounts()
     events = 0
-    with Progress(console=notes, transient=True) as progress:
+    with (
+        closing(Ledger(file, read_only=True)) as ledger,
+        Progress(console=notes, transient=True, disable=not notes.is_terminal) as progress,
+    ):
+        ledger.check_whole()
+        accounts = ledger.accounts()
         for account in progress.track(accounts, description="folding"):
-            origin = ledger.origin(account.key)
-            start = origin if origin is not None and origin.version == __version__ else None
-            if load(ledger, account).to_bytes() != fold(ledger, account, start).to_bytes():
-                told = "the fold of its journal is not what its snapshot says"
-                raise DamagedError(f"campaign {account.id}: {told}")
+            _verify(ledger, account)
             events += account.sequence
     out.print(f"{len(accounts):,} campaigns, {events:,} events: whole", highlight=False)
+
+
+def _verify(ledger: Ledger, account: Account) -> None:
+    """Fold what this version has written, and check the seals of what older ones have."""
+    origin = ledger.origin(account.key)
+    start = origin if origin is not None and origin.version == __version__ else None
+    if start is not None:
+        check_seals(ledger, account, start.sequence)
+    if load(ledger, account).to_bytes() != fold(ledger, account, start).to_bytes():
+        told = "the fold of its journal is not what its snapshot says"
+        raise DamagedError(f"campaign {account.id} is damaged: {told}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -38,15 +39,23 @@ def command(
     `bccb serve --host 0.0.0.0 --ledger campaigns.sqlite`, after `bccb keys create`
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     listener = bind(host, port)
     with notes.status("reading the ledger") as status:
         books_of = opened(ledger, lambda name: status.update(f"reading the ledger: {name}"))
         books = books_of.__enter__()
+    keys = Ledger(ledger, read_only=True)
     try:
-        access = Access(Ledger(ledger, read_only=True), host)
+        access = Access(keys, host)
         shown = f"[{host}]" if ":" in host else host
-        out.print(f"serving on http://{shown}:{listener.getsockname()[1]}", highlight=False)
-        notes.print(f"ledger {ledger} · API at /docs · Ctrl-C to stop", highlight=False)
+        address = f"http://{shown}:{listener.getsockname()[1]}"
+        out.print(f"serving on {address}", highlight=False, soft_wrap=True)
+        told = f"ledger {ledger} · API at /docs · Ctrl-C to stop"
+        notes.print(told, highlight=False, soft_wrap=True)
         serve(books, access, listener)
+    except KeyboardInterrupt:  # a signal has ended it, and everything is kept
+        notes.print("stopped", highlight=False)
     finally:
+        keys.close()
+        listener.close()
         books_of.__exit__(None, None, None)

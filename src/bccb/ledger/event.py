@@ -35,7 +35,7 @@ class Event(NamedTuple):
     sequence: int  # 1, 2, 3, ... within the campaign
     at: int  # microseconds since 1970, never falling within a campaign
     kind: str
-    decision: str | None = None  # the client's id; of a budget event that of the request
+    decision: str | None = None  # the client's id; of a budget the request's, of the opening ours
     number: int | None = None  # of the decision
     action: int | None = None  # 0 leave alone, 1..K; of an outcome the action that was learned
     money: int = 0  # micros
@@ -48,14 +48,24 @@ class Event(NamedTuple):
 
 
 FIELDS = Event._fields
-_NUMBERS = struct.Struct("<qqqqqqqddd")
-_NONE, _NAN = -1, float("nan")
+_NUMBERS = struct.Struct("<qqqqqqqdddbqq")
+_NONE, _NAN = -1, float("nan")  # and a bit that tells them from a value
 
 
 def seal_of(row: Sequence[Any], before: int) -> int:
     """The checksum of a row without its seal, chained to the seal of the row before it."""
     campaign, sequence, at, kind, decision, number, action, money, value, price = row[:10]
     probability, remaining, detail = row[10:13]
+    names = f"{kind}\n{decision or ''}".encode()
+    missing = (
+        (decision is None)
+        | (number is None) << 1
+        | (action is None) << 2
+        | (value is None) << 3
+        | (price is None) << 4
+        | (probability is None) << 5
+        | (detail is None) << 6
+    )
     packed = _NUMBERS.pack(
         campaign,
         sequence,
@@ -67,6 +77,8 @@ def seal_of(row: Sequence[Any], before: int) -> int:
         _NAN if value is None else value,
         _NAN if price is None else price,
         _NAN if probability is None else probability,
+        missing,
+        len(kind),
+        len(names),
     )
-    names = f"{kind}\n{decision or ''}".encode()
     return zlib.crc32(detail or b"", zlib.crc32(names, zlib.crc32(packed, before)))

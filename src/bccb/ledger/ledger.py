@@ -12,14 +12,15 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-from bccb.errors import BccbError, InputError, StateError
+from bccb.errors import BccbError, StateError
 from bccb.ledger.event import FIELDS, Event
 from bccb.ledger.statements import migrations, queries, schema
 
 PAGE = 10_000  # events that are read at once
-WAIT = 10.0  # seconds, for another process that writes a key
+WAIT = 10.0  # seconds, for another process that writes
+OWNER_WAIT = 1_000  # milliseconds: a key is written sooner, and the whole service waits with it
 CACHE = -64_000  # KiB of pages in memory
 CHECKPOINT = 8_000  # pages of the write-ahead log, 32 MB, that are copied to the file at once
 
@@ -65,14 +66,18 @@ class Resolved(NamedTuple):
     action: int | None
 
 
+Place: TypeAlias = tuple[tuple[int, int], ...]  # device and inode of the files
+
+
 class Ledger:
     """A SQLite file. ``read_only`` opens it beside the process that owns it."""
 
     def __init__(self, path: str | os.PathLike[str], read_only: bool = False) -> None:
         self.path = Path(path)
         self._lock: int | None = None
+        self._place: Place | None = None
         if read_only and not self.path.is_file():
-            raise InputError("ledger", str(path), "a file that `bccb serve` has made")
+            raise LedgerError(f"there is no ledger {path}: `bccb serve` makes it")
         self._queries = queries()
         self._file = self._connect(read_only)
 
@@ -83,14 +88,20 @@ class Ledger:
             file = sqlite3.connect(
                 uri, uri=True, isolation_level=None, check_same_thread=False, timeout=WAIT
             )
+        except sqlite3.Error as error:
+            raise LedgerError(f"cannot open the ledger {self.path}: {error}") from None
+        try:
             file.execute("PRAGMA foreign_keys = ON")
             file.execute(f"PRAGMA cache_size = {CACHE}")
+            steps = _steps_to_do(file, read_only)  # before anything is written to a foreign file
             if not read_only:
                 file.execute("PRAGMA journal_mode = WAL")
                 file.execute("PRAGMA synchronous = FULL")
                 file.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT}")
-            _bring_up(file, read_only)
-        except sqlite3.Error as error:
+            if steps:
+                file.executescript(f"BEGIN IMMEDIATE; {steps} COMMIT;")
+        except (sqlite3.Error, LedgerError) as error:
+            file.close()
             raise LedgerError(f"cannot open the ledger {self.path}: {error}") from None
         return file
 
@@ -105,20 +116,27 @@ class Ledger:
         """Make this process the one that writes the journal; refused while there is another."""
         import fcntl  # there is none on Windows, where the rest of the package still works
 
-        self._lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            # beside the file itself, not beside a link to it
+            lock = f"{self.path.resolve()}.lock"
+            self._lock = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise LedgerError(f"cannot lock the ledger {self.path}: {error.strerror}") from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise StateError(f"another process serves the ledger {self.path}") from None
+        self._file.execute(f"PRAGMA busy_timeout = {OWNER_WAIT}")
 
     def check_whole(self) -> None:
-        """Refuse a file whose pages do not fit together."""
+        """Refuse a file whose pages, tables and indices do not fit together."""
         try:
-            ((found,), *_) = self._file.execute("PRAGMA quick_check(1)").fetchall()
+            ((found,), *_) = self._file.execute("PRAGMA integrity_check(1)").fetchall()
         except sqlite3.Error as error:
             raise DamagedError(f"the ledger {self.path} is damaged: {error}") from None
         if found != "ok":
-            raise DamagedError(f"the ledger {self.path} is damaged: {found}")
+            told = " ".join(found.replace("*** in database main ***", "").split())
+            raise DamagedError(f"the ledger {self.path} is damaged: {told}")
 
     # Reading
 
@@ -152,8 +170,7 @@ class Ledger:
             for row in page:
                 event = Event(*row)
                 if event.sequence != after + 1:
-                    told = f"event {after + 1} of campaign {campaign} is missing"
-                    raise DamagedError(f"the journal of {self.path} is damaged: {told}")
+                    raise DamagedError(f"event {after + 1} is missing")
                 after = event.sequence
                 yield event
             if len(page) < PAGE:
@@ -200,17 +217,45 @@ class Ledger:
 
     def begin(self) -> None:
         """Begin a transaction: what is written in it becomes durable together, or not at all."""
+        self._check_in_place()
         self._run("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
         """Make all that was written since :meth:`begin` durable."""
         self._run("COMMIT")
+        self._check_in_place()
 
     def roll_back(self) -> None:
         """Undo what was written since :meth:`begin`, if anything was."""
         with suppress(sqlite3.Error):
             if self._file.in_transaction:
                 self._file.execute("ROLLBACK")
+
+    def _check_in_place(self) -> None:
+        """Refuse to write to files that were removed or replaced: it would be lost with them."""
+        if self._place is None:
+            return
+        try:
+            found = self._find()
+        except OSError as error:
+            raise LedgerError(f"the ledger {self.path} is gone: {error.strerror}") from None
+        if found != self._place:
+            raise LedgerError(f"the ledger {self.path} was replaced by another file")
+
+    def _find(self) -> Place:
+        files = (os.stat(self.path), os.stat(f"{self.path.resolve()}-wal"))
+        return tuple((found.st_dev, found.st_ino) for found in files)
+
+    def probe(self) -> None:
+        """Write what changes nothing, durably; from now on the files must stay where they are."""
+        self.begin()
+        try:
+            (version,) = self._run("PRAGMA user_version").fetchone()
+            self._run(f"PRAGMA user_version = {version}")
+            self.commit()
+        finally:
+            self.roll_back()
+        self._place = self._place or self._find()
 
     def add_campaign(self, key: int, id_: str, name: str) -> None:
         """A campaign without events yet. Within a transaction."""
@@ -243,16 +288,17 @@ class Ledger:
         return self._rows("keys")
 
 
-def _bring_up(file: sqlite3.Connection, read_only: bool) -> None:
-    """Make the schema, or bring an older one up to it."""
+def _steps_to_do(file: sqlite3.Connection, read_only: bool) -> str:
+    """The SQL that makes the schema, or brings an older one up to it; refuses any other file."""
     steps = migrations()
     (version,) = file.execute("PRAGMA user_version").fetchone()
     if version > len(steps) or (read_only and version < len(steps)):
         told = f"version {version}, and this bccb needs {len(steps)}"
-        raise LedgerError(f"the schema of the ledger is {told}")
-    scripts = [schema()] if version == 0 else steps[version:]
+        raise LedgerError(f"its schema is {told}")
+    tables = {name for (name,) in file.execute(queries()["tables"])}
+    if "journal" not in tables if version else tables:
+        raise LedgerError("it is not a ledger of bccb")
     if version == len(steps):
-        return
-    file.executescript(
-        f"BEGIN IMMEDIATE; {' '.join(scripts)} PRAGMA user_version = {len(steps)}; COMMIT;"
-    )
+        return ""
+    scripts = [schema()] if version == 0 else steps[version:]
+    return f"{' '.join(scripts)} PRAGMA user_version = {len(steps)};"

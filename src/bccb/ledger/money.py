@@ -30,7 +30,7 @@ def budget_down(field: str, text: str) -> int:
 def _split(field: str, text: str) -> tuple[int, bool]:
     """Whole micros, and whether there is anything beyond them."""
     units, _, part = text.partition(".")
-    if not (units.isdecimal() and units.isascii() and (part.isdecimal() or part == "")):
+    if not (text.isascii() and units.isdecimal() and (part.isdecimal() or part == "")):
         raise InputError(field, text, 'decimal text such as "0.77"')
     return int(units) * MICROS + int(part[:DECIMALS].ljust(DECIMALS, "0")), bool(
         part[DECIMALS:].strip("0")

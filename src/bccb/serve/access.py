@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import time
 
 from bccb.errors import StateError
 from bccb.ledger.keys import Key, Scope, keys, scope_of
-from bccb.ledger.ledger import Ledger
-from bccb.serve.problem import ProblemError
+from bccb.ledger.ledger import Ledger, LedgerError
+from bccb.serve.problem import ProblemError, not_durable
 
 OPEN = ("/", "/healthz", "/readyz", "/openapi.json", "/docs")  # tell nothing of any campaign
 OPEN_FOLDERS = ("/page/", "/docs/")
+HOST = re.compile(r"(?:\[([^\]]+)\]|([^:\[\]@/]+))(?::[0-9]*)?")
 FRESH = 1.0  # seconds for which keys are not read again: so long a revoked one may still work
 
 
@@ -44,33 +46,34 @@ class Access:
         self._ledger = ledger
         self._keys = keys(ledger)
         self._read_at = time.monotonic()
-        some = any(key.revoked_at is None for key in self._keys)
-        if not some and not is_loopback(host):
+        good = any(key.revoked_at is None for key in self._keys)
+        if not good and not is_loopback(host):
             told = "make one with `bccb keys create`, or serve on 127.0.0.1"
             raise StateError(
                 f"{host} can be reached from elsewhere, and there is no API key: {told}"
             )
-        self.needs_keys = some
 
     def known(self) -> list[Key]:
         """All keys."""
         if time.monotonic() - self._read_at > FRESH:
-            self._keys, self._read_at = keys(self._ledger), time.monotonic()
+            try:
+                self._keys, self._read_at = keys(self._ledger), time.monotonic()
+            except LedgerError:
+                raise not_durable("the API keys cannot be read") from None
         return self._keys
 
-    def check(self, method: str, path: str, host: str, authorization: str) -> None:
+    def check(
+        self, method: str, path: str, host: str, authorization: str, origin: str = ""
+    ) -> None:
         """Refuse a request that has no right to what it asks."""
         needed = scope_for(method, path)
-        if not self.needs_keys:
-            # a web page could otherwise reach this machine through a name of its own
-            if host and not is_loopback(_without_port(host)):
-                told = f"the host is {host!r}, but without API keys only this machine is served"
-                raise ProblemError(403, "wrong-host", told)
-            return
-        if needed is None:
+        known = self._keys if needed is None else self.known()
+        if not known:  # also a key that was revoked is one: its going opens nothing
+            _check_local(host, origin)
+        if not known or needed is None:
             return
         kind, _, text = authorization.partition(" ")
-        found = scope_of(self.known(), text.strip()) if kind.lower() == "bearer" else None
+        found = scope_of(known, text.strip()) if kind.lower() == "bearer" else None
         if found is None:
             told = "an API key is needed: Authorization: Bearer bccb_..."
             raise ProblemError(401, "no-key", told)
@@ -79,12 +82,21 @@ class Access:
             raise ProblemError(403, "wrong-scope", told)
 
 
-def _without_port(host: str) -> str:
-    """The name in a Host header.
+def _check_local(host: str, origin: str) -> None:
+    """Refuse what the pages of others make a browser on this machine ask."""
+    if host and not is_loopback(_without_port(host)):  # through a name of their own
+        told = f"the host is {host!r}, but without API keys only this machine is served"
+        raise ProblemError(403, "wrong-host", told)
+    if origin and not is_loopback(_without_port(origin.rpartition("/")[2])):
+        told = f"the page is of {origin!r}, but without API keys only this machine is served"
+        raise ProblemError(403, "wrong-origin", told)
 
-    >>> _without_port("localhost:8000"), _without_port("[::1]:8000"), _without_port("a.b")
-    ('localhost', '::1', 'a.b')
+
+def _without_port(host: str) -> str:
+    """The name in a Host header; none if it is not one.
+
+    >>> _without_port("Localhost:8000"), _without_port("[::1]:8000"), _without_port("[::1].evil")
+    ('localhost', '::1', '')
     """
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0].lower()
+    found = HOST.fullmatch(host)
+    return "" if found is None else (found[1] or found[2]).lower()

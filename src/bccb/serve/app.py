@@ -16,13 +16,14 @@ from starlette.staticfiles import StaticFiles
 from swagger_ui_bundle import swagger_ui_path
 
 from bccb import __version__
+from bccb.ledger.ledger import LedgerError
 from bccb.serve import schemas
 from bccb.serve.access import Access
 from bccb.serve.answers import json_response, problem_response
 from bccb.serve.engine import Engine
 from bccb.serve.gate import Gate
 from bccb.serve.openapi import answers, document
-from bccb.serve.problem import ProblemError
+from bccb.serve.problem import ProblemError, not_durable
 from bccb.serve.routes import api
 
 PAGE = Path(__file__).parent / "page"
@@ -53,9 +54,9 @@ def create_app(engine: Engine, access: Access) -> FastAPI:
     _operations(app, engine)
     _pages(app)
     app.add_exception_handler(ProblemError, _tell_problem)
+    app.add_exception_handler(LedgerError, _tell_unread)
     app.add_exception_handler(HTTPException, _tell_http)
     app.add_exception_handler(RequestValidationError, _tell_invalid)
-    app.add_exception_handler(Exception, _tell_unexpected)
     app.add_middleware(Gate, access=access, metrics=engine.metrics)
     return app
 
@@ -108,6 +109,11 @@ def _tell_problem(request: Request, error: Exception) -> Response:
     return problem_response(error)
 
 
+def _tell_unread(request: Request, error: Exception) -> Response:
+    logger.error("%s %s failed: %s", request.method, request.url.path, error)
+    return problem_response(not_durable("the ledger cannot be read"))
+
+
 def _tell_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     kind = {404: "unknown", 405: "wrong-method"}.get(error.status_code, "http")
@@ -124,8 +130,3 @@ def _tell_invalid(request: Request, error: Exception) -> Response:
     field = str(first["loc"][-1])
     told = f"{field} is {first.get('input')!r}: {first['msg'][:1].lower()}{first['msg'][1:]}"
     return problem_response(ProblemError(422, "invalid-field", told, field))
-
-
-def _tell_unexpected(request: Request, error: Exception) -> Response:
-    logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return problem_response(ProblemError(500, "internal", "an error of the service: see its log"))

@@ -137,9 +137,9 @@ class Books:
             id_ = next(iter(self._stale))
             account = self.ledger.account(id_)
             campaign = None if account is None else load(self.ledger, account)
-            before = self._campaigns.pop(id_)
-            del self._names[before.terms.name]
-            if campaign is not None:
+            if campaign is None:
+                del self._names[self._campaigns.pop(id_).terms.name]
+            else:  # in its old place: they are told in the order of their making
                 self._enter(campaign)
                 self._note_snapshot(campaign)
             self._stale.discard(id_)

@@ -123,7 +123,7 @@ class Campaign:
         """The first event."""
         self.budget = self.terms.budget
         at, told = self.terms.opened_at, self.terms.to_json()
-        return self._event(at, Kind.OPENED, money=self.budget, detail=told)
+        return self._event(at, Kind.OPENED, self.id, money=self.budget, detail=told)
 
     def learning(self, at: int, memory: bytes) -> Event:
         """Begin with what another campaign has learned."""
@@ -288,7 +288,8 @@ class Campaign:
         counts, memory = self.machine.counts, self.machine.memory
         kept = state[8 + size :]
         if len(kept) != counts.nbytes + memory.nbytes:
-            raise StateError(f"a snapshot of campaign {self.id} is not of this version")
+            told = f"it has {len(kept)} bytes of the policy"
+            raise StateError(f"{told} instead of {counts.nbytes + memory.nbytes}")
         counts[:] = np.frombuffer(kept[: counts.nbytes], np.int64)
         memory[:] = np.frombuffer(kept[counts.nbytes :])
         self.machine.needs_history = False

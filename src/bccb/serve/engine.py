@@ -129,6 +129,10 @@ class Engine:
         try:
             self.books.refresh()
             more = sweep(self.books, self.clock())
+            if self.trouble is not None and not self.books.changed:
+                # nobody may ask while the service says that it is not ready
+                await self._in_thread(self.books.ledger.probe)
+                self._recover()
             await self._commit()
             return more
         except Exception as error:  # whatever it was: nothing of it has happened
@@ -160,8 +164,15 @@ class Engine:
             return
         begin = time.perf_counter()
         events = self.books.write()
-        await asyncio.get_running_loop().run_in_executor(self._committer, self.books.commit)
+        await self._in_thread(self.books.commit)
         self.metrics.note_commit(time.perf_counter() - begin, events)
+        self._recover()
+
+    async def _in_thread(self, task: Callable[[], None]) -> None:
+        """Wait for the disk, but let nobody else wait."""
+        await asyncio.get_running_loop().run_in_executor(self._committer, task)
+
+    def _recover(self) -> None:
         if self.trouble is not None:
             logger.warning("the ledger can be written again")
             self.trouble = None
@@ -172,10 +183,12 @@ class Engine:
             logger.error("nothing was done: %s", error, exc_info=not isinstance(error, LedgerError))
         self.metrics.failures.inc()
         self.trouble = str(error) if isinstance(error, LedgerError) else "an error of the service"
-        self._try_again = time.monotonic() + PAUSE
         if isinstance(error, DamagedError):  # nothing can be trusted any more
-            logger.critical("the service stops deciding: %s", error)
+            if self._try_again < float("inf"):
+                logger.critical("the service stops deciding: %s", error)
             self._try_again = float("inf")
+        if isinstance(error, LedgerError):  # and not a request that is too much for us
+            self._try_again = max(self._try_again, time.monotonic() + PAUSE)
         self.books.abandon()
 
 

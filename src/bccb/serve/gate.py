@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any
 
@@ -19,8 +20,12 @@ HEADERS = (
     (b"x-frame-options", b"DENY"),
 )
 STRICT = (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'")
+ASKED = (b"host", b"authorization", b"origin")
 ASK_AGAIN = (b"cache-control", b"no-cache")
+UNEXPECTED = ProblemError(500, "internal", "an error of the service: see its log")
 NO_ROUTE = "none"  # instead of a path that a stranger made up
+
+logger = logging.getLogger("bccb.serve")
 
 
 class Gate:
@@ -34,7 +39,7 @@ class Gate:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        begin, status = time.perf_counter(), 500
+        begin, status = time.perf_counter(), None
 
         async def passing(message: Message) -> None:
             nonlocal status
@@ -50,13 +55,17 @@ class Gate:
 
         try:
             self._check(scope)
+            await self.app(scope, receive, passing)
         except ProblemError as problem:
             await problem_response(problem)(scope, receive, passing)
-        else:
-            await self.app(scope, receive, passing)
+        except Exception:
+            logger.exception("%s %s failed", scope["method"], scope["path"])
+            if status is not None:  # half of an answer is worse than none
+                raise
+            await problem_response(UNEXPECTED)(scope, receive, passing)
         finally:
             route = getattr(scope.get("route"), "path", NO_ROUTE)
-            self.metrics.requests.labels(route, status).inc()
+            self.metrics.requests.labels(route, status or 500).inc()
             self.metrics.seconds.labels(route).observe(time.perf_counter() - begin)
 
     def _check(self, scope: Scope) -> None:
@@ -64,7 +73,5 @@ class Gate:
         length = found.get(b"content-length", b"0")
         if length.isdigit() and int(length) > MOST_BYTES:
             raise too_large()
-        host, key = found.get(b"host", b""), found.get(b"authorization", b"")
-        self.access.check(
-            scope["method"], scope["path"], host.decode("latin-1"), key.decode("latin-1")
-        )
+        told = (found.get(name, b"").decode("latin-1") for name in ASKED)
+        self.access.check(scope["method"], scope["path"], *told)

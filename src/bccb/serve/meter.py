@@ -17,6 +17,8 @@ class Meter:
     def add(self, at: int, count: int) -> None:
         """Note so many decisions now."""
         second = at // SECOND
+        while self._counts and self._counts[-1][0] > second:  # the clock was set back
+            self._counts.pop()
         if self._counts and self._counts[-1][0] == second:
             count += self._counts.pop()[1]
         self._counts.append((second, count))

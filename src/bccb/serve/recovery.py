@@ -6,10 +6,13 @@ Each event is made anew from what it tells of its cause, and must come out as it
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import takewhile
 
 from bccb import __version__
-from bccb.errors import BccbError
-from bccb.ledger.event import Event, Kind
+from bccb.errors import StateError
+from bccb.ledger.event import Event, Kind, seal_of
 from bccb.ledger.ledger import Account, DamagedError, Ledger, LedgerError, Snapshot
 from bccb.serve.campaign import Campaign, Known
 from bccb.serve.terms import Terms
@@ -34,25 +37,46 @@ def fold(ledger: Ledger, account: Account, snapshot: Snapshot | None) -> Campaig
         campaign.swept = account.swept
         opened: dict[str, list[Event]] = {}  # decisions without an end, among those folded here
         for event in ledger.events(account.key, campaign.sequence):
-            _apply(ledger, campaign, event, opened)
-    except LedgerError:
-        raise
-    except (
-        BccbError,
-        ArithmeticError,
-        LookupError,
-        TypeError,
-        ValueError,
-        AssertionError,
-    ) as error:
-        told = f"{type(error).__name__}: {error}"
-        raise DamagedError(
-            f"the journal of campaign {account.id} cannot be read: {told}"
-        ) from error
-    if campaign.account() != account:
-        told = f"its row says {account}, its journal {campaign.account()}"
-        raise DamagedError(f"campaign {account.id} does not agree with its journal: {told}")
+            with _placed(event):
+                _apply(ledger, campaign, event, opened)
+        _check_row(account, campaign, opened)
+    except DamagedError as error:
+        raise DamagedError(f"campaign {account.id} is damaged: {error}") from error
     return campaign
+
+
+def check_seals(ledger: Ledger, account: Account, until: int) -> None:
+    """Refuse a journal that was changed up to an event, without making its events anew."""
+    seal = 0
+    for event in takewhile(lambda each: each.sequence <= until, ledger.events(account.key)):
+        seal = seal_of(event, seal)
+        if seal != event.seal:
+            told = f"event {event.sequence} ({event.kind}) does not fit its seal"
+            raise DamagedError(f"campaign {account.id} is damaged: {told}")
+
+
+@contextmanager
+def _placed(event: Event) -> Iterator[None]:
+    """Tell of any error at which event it was: whatever damage leads to, it is damage."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, LedgerError) and not isinstance(error, DamagedError):
+            raise  # it cannot be read now
+        told = f"at event {event.sequence} ({event.kind}): {error or type(error).__name__}"
+        raise DamagedError(told) from error
+
+
+def _check_row(account: Account, campaign: Campaign, opened: dict[str, list[Event]]) -> None:
+    """Refuse a row that does not tell what the journal tells."""
+    for field, recorded, found in zip(Account._fields, account, campaign.account(), strict=True):
+        if recorded != found:
+            told = f"{field} is {recorded!r}, but {found!r} after its last event"
+            raise DamagedError(f"in its row {told}")
+    waiting = min((events[0].sequence for events in opened.values()), default=account.swept + 1)
+    if not waiting > account.swept <= account.sequence:
+        told = f"swept is {account.swept}, but event {waiting} has no end"
+        raise DamagedError(f"in its row {told}")
 
 
 def snapshot_of(campaign: Campaign, origin: bool) -> Snapshot:
@@ -65,16 +89,22 @@ def snapshot_of(campaign: Campaign, origin: bool) -> Snapshot:
 def _begin(ledger: Ledger, account: Account, snapshot: Snapshot | None) -> Campaign:
     """The campaign after its first event, or as the snapshot has it."""
     first = ledger.first(account.key)
-    if first is None or first.kind != Kind.OPENED or first.detail is None:
-        raise DamagedError(f"campaign {account.id} has no first event")
-    campaign = Campaign(account.key, account.id, Terms.from_json(first.detail))
-    _compare(campaign, first, campaign.opening())
+    if first is None or first.sequence != 1:
+        raise DamagedError("event 1 is missing")
+    with _placed(first):
+        if first.kind != Kind.OPENED or first.detail is None:
+            raise DamagedError("it is not an opening")
+        campaign = Campaign(account.key, account.id, Terms.from_json(first.detail))
+        _compare(first, campaign.opening())
     if snapshot is not None:
         seal = ledger.seal_at(account.key, snapshot.sequence)
+        told = f"the snapshot after event {snapshot.sequence}"
         if seal is None or zlib.crc32(snapshot.state, seal) != snapshot.seal:
-            told = f"the snapshot after event {snapshot.sequence} of campaign {account.id}"
             raise DamagedError(f"{told} does not fit the journal")
-        campaign.restore(snapshot.state)
+        try:
+            campaign.restore(snapshot.state)
+        except (StateError, LookupError, TypeError, ValueError) as error:
+            raise DamagedError(f"{told} is not of this version: {error}") from error
     return campaign
 
 
@@ -102,15 +132,15 @@ def _apply(
         case Kind.PAUSED | Kind.RESUMED | Kind.CLOSED:
             made = campaign.turning(event.at, Kind(event.kind))
         case _:
-            raise _damage(campaign, event, f"its kind is {event.kind!r}")
-    _compare(campaign, event, made)
+            raise DamagedError("there is no such kind")
+    _compare(event, made)
 
 
 def _follow(campaign: Campaign, event: Event, known: Known) -> Event:
     """What comes after a decision."""
     if event.kind == Kind.OUTCOME:
         if event.value is None or event.action is None:
-            raise _damage(campaign, event, "it has no value or no action")
+            raise DamagedError("it has no value or no action")
         return campaign.observing(event.at, known, event.value, event.action)
     if event.kind == Kind.EXPIRY:
         return campaign.expiring(event.at, known)
@@ -129,21 +159,16 @@ def _known(
         events = ledger.known(campaign.key, [id_]).get(id_, [])
     known = Known.of([each for each in events if each.sequence < event.sequence])
     if known is None:
-        raise _damage(campaign, event, f"there is no decision {id_!r} before it")
+        raise DamagedError(f"there is no decision {id_!r} before it")
     return known
 
 
-def _compare(campaign: Campaign, event: Event, made: Event) -> None:
+def _compare(event: Event, made: Event) -> None:
     if made == event:
         return
     for field, recorded, found in zip(Event._fields, event, made, strict=True):
         if recorded != found:
-            raise _damage(campaign, event, f"{field} is {_short(recorded)}, not {_short(found)}")
-
-
-def _damage(campaign: Campaign, event: Event, told: str) -> DamagedError:
-    where = f"event {event.sequence} of campaign {campaign.id} ({event.kind})"
-    return DamagedError(f"the journal is damaged at {where}: {told}")
+            raise DamagedError(f"{field} is {_short(recorded)}, not {_short(found)}")
 
 
 def _short(value: object) -> str:

@@ -25,25 +25,44 @@ from bccb.serve.metrics import Metrics
 REQUEST_SECONDS = 10.0  # for a request to arrive whole
 IDLE_SECONDS = 30  # for the next request on the same connection
 MOST_CONNECTIONS = 4_096
+MOST_HEAD = 65_536  # bytes of a request before its body
 SHUTDOWN_SECONDS = 10  # for requests under way
 
 logger = logging.getLogger("bccb.serve")
 
 
 class PatientProtocol(HttpToolsProtocol):
-    """HTTP whose patience ends: a client that does not send its request whole is let go."""
+    """HTTP whose patience ends: a client that does not send its request whole is let go.
+
+    And one whose head has no end, before it fills the memory.
+    """
 
     _deadline: asyncio.TimerHandle | None = None
+    _head: int | None = 0  # bytes of it so far; None when it is whole
 
     def connection_made(self, transport: Any) -> None:
         """Wait for the first request."""
         super().connection_made(transport)
         self._wait()
 
+    def data_received(self, data: bytes) -> None:
+        """More of a request, or of several."""
+        super().data_received(data)
+        if self._head is not None:
+            self._head += len(data)
+            if self._head > MOST_HEAD:
+                self._let_go()
+
     def on_message_begin(self) -> None:
         """A request has begun."""
         super().on_message_begin()
+        self._head = 0
         self._wait()
+
+    def on_headers_complete(self) -> None:
+        """The head of a request is whole."""
+        self._head = None
+        super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         """A request is whole."""
@@ -95,6 +114,7 @@ def opened(path: Path, told: Callable[[str], None] = lambda _: None) -> Iterator
         make(budget=1, horizon=1, features=1).warm()
         for campaign in books.open():
             told(campaign.terms.name)
+        ledger.probe()
         yield books
     finally:
         ledger.close()

@@ -1,3 +1,7 @@
+-- name: tables
+-- The tables of the file, to tell a ledger from another database.
+SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name;
+
 -- name: campaigns
 -- All campaigns, in the order of their making.
 SELECT key, id, name, sequence, seal, swept, budget, spent, reserved FROM campaigns ORDER BY key;

@@ -1,0 +1,187 @@
+"""`bccb serve`, `bccb keys` and `bccb ledger` as processes: what they print and how they end."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from processes import assert_whole, bccb, serving
+
+from bccb.ledger.keys import Scope, keys, scope_of
+from bccb.ledger.ledger import Ledger
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    (tmp_path / "data").mkdir()
+    return tmp_path / "data" / "bccb.sqlite"
+
+
+def one_error(ran: subprocess.CompletedProcess[str]) -> str:
+    """The one sentence of a command that failed."""
+    assert ran.returncode == 2, ran.stderr
+    assert ran.stdout == ""
+    (line,) = ran.stderr.splitlines()
+    return line
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT], ids=lambda by: by.name)
+def test_a_signal_ends_the_service_in_peace(ledger: Path, by: signal.Signals) -> None:
+    with serving(ledger) as server:
+        assert server.port != 0
+        campaign = server.open()
+        assert server.decide(campaign, "u0").status_code == 200
+        assert server.stop(by) == 0
+        told = server.stderr().splitlines()
+    assert told == [f"ledger {ledger} · API at /docs · Ctrl-C to stop", "stopped"]
+    with closing(sqlite3.connect(ledger)) as file:  # everything is in a snapshot
+        kept = file.execute("SELECT campaign, sequence FROM snapshots").fetchall()
+        assert kept == file.execute("SELECT key, sequence FROM campaigns").fetchall()
+        assert kept == [(1, 2)]
+    assert not Path(f"{ledger}-wal").exists()
+    assert_whole(ledger)
+
+
+def test_a_second_service_on_a_ledger_is_refused_and_the_first_goes_on(ledger: Path) -> None:
+    with serving(ledger) as server:
+        campaign = server.open()
+        ran = bccb("serve", "--port", 0, "--ledger", ledger)
+        assert one_error(ran) == f"error: another process serves the ledger {ledger}"
+        assert server.decide(campaign, "u0").status_code == 200
+        ran = bccb("serve", "--port", server.port, "--ledger", ledger.with_name("other.sqlite"))
+        told = one_error(ran)
+        assert told.startswith(f"error: address is '127.0.0.1:{server.port}', but must be free")
+        assert not ledger.with_name("other.sqlite").exists()
+        assert server.decide(campaign, "u1").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--host", "no.such.host.invalid"], "address is 'no.such.host.invalid:0', but must be"),
+        (["--port", "70000"], "address is '127.0.0.1:70000', but must be"),
+        (["--ledger", "nowhere/bccb.sqlite"], "cannot open the ledger nowhere/bccb.sqlite: unable"),
+    ],
+)
+def test_what_cannot_be_served_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], told: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = bccb("serve", *(["--port", 0] if "--port" not in arguments else []), *arguments)
+    assert one_error(ran).startswith(f"error: {told}")
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="there is no IPv6 here")
+def test_an_address_of_the_newer_kind_is_printed_so_that_it_can_be_opened(ledger: Path) -> None:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("there is no IPv6 here")
+    with serving(ledger, "--host", "::1") as server:
+        assert server.address == f"http://[::1]:{server.port}"
+        assert server.status("/v1/campaigns") == 200
+
+
+def test_keys_are_made_listed_and_revoked(ledger: Path) -> None:
+    made = bccb("keys", "create", "the shop", "--scope", "read", "--ledger", ledger)
+    assert made.returncode == 0
+    text = made.stdout.strip()
+    assert re.fullmatch(r"bccb_[0-9a-f]{8}_[\w-]{43}", text)
+    id_ = text.split("_")[1]
+    assert f"key {id_} for the shop, scope read; keep it, it is not shown again" in made.stderr
+    assert text not in made.stderr
+    bccb("keys", "create", "other", "--ledger", ledger)
+
+    listed = bccb("keys", "list", "--ledger", ledger)
+    assert listed.returncode == 0
+    head, *rows = listed.stdout.splitlines()
+    assert head.split() == ["id", "name", "scope", "made", "revoked"]
+    assert rows[0].split()[:4] == [id_, "the", "shop", "read"]
+    assert rows[1].split()[1:3] == ["other", "decide"]
+    assert text.split("_", 2)[2] not in listed.stdout
+    with closing(Ledger(ledger, read_only=True)) as file:
+        assert scope_of(keys(file), text) == Scope.READ
+
+    revoked = bccb("keys", "revoke", id_, "--ledger", ledger)
+    assert (revoked.returncode, revoked.stdout) == (0, f"key {id_} is revoked\n")
+    again = bccb("keys", "revoke", id_, "--ledger", ledger)
+    assert one_error(again).startswith(f"error: key is '{id_}', but must be the id of a key that")
+    with closing(Ledger(ledger, read_only=True)) as file:
+        assert scope_of(keys(file), text) is None
+
+
+def test_what_is_not_there_is_not_made_by_looking(ledger: Path) -> None:
+    for arguments in (("keys", "list", "--ledger", ledger), ("ledger", "verify", ledger)):
+        told = one_error(bccb(*arguments))
+        assert told == f"error: there is no ledger {ledger}: `bccb serve` makes it"
+    assert not ledger.exists()
+
+
+def test_verify_beside_a_service_that_rests(ledger: Path) -> None:
+    with serving(ledger) as server:
+        campaign = server.open()
+        server.decide(campaign, "u0")
+        ran = bccb("ledger", "verify", ledger)
+        assert ran.stdout == "1 campaigns, 2 events: whole\n"
+        assert server.decide(campaign, "u1").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "example"),
+    [
+        (["serve"], "bccb serve --host 0.0.0.0 --ledger campaigns.sqlite"),
+        (["keys", "create"], "bccb keys create shop --scope decide"),
+        (["ledger", "verify"], "bccb ledger verify bccb.sqlite"),
+    ],
+)
+def test_help_has_an_example(arguments: list[str], example: str) -> None:
+    ran = bccb(*arguments, "--help")
+    assert ran.returncode == 0
+    assert example in " ".join(ran.stdout.replace("│", " ").split())
+
+
+def test_the_service_is_told_of_where_the_lab_is(ledger: Path) -> None:
+    told = bccb("--help").stdout
+    lab, service = told.index("The lab"), told.index("The service")
+    assert lab < told.index(" compare ") < service < told.index(" serve ")
+
+
+BLOCKED = {
+    "serve": (["serve", "--port", "0"], ["fastapi", "prometheus_client"]),
+    "keys": (["keys", "list"], ["uvicorn", "httptools"]),
+    "drive": (["drive"], ["httpx"]),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKED)
+def test_a_command_whose_libraries_are_missing_says_which_extra_brings_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments, modules = BLOCKED[name]
+    hook = f"import sys\nfor name in {modules}: sys.modules[name] = None"
+    told = one_error(bccb(*arguments, hook=hook))
+    assert re.fullmatch(
+        r"error: (\S+) is not installed: pip install 'bccb\[(serve|client)\]'", told
+    ), told
+    assert any(module in told for module in modules)
+    listed = bccb("--help", hook=hook)  # and all other commands are as good as ever
+    assert listed.returncode == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_core_and_the_lab_do_not_need_the_service(tmp_path: Path) -> None:
+    blocked = ["fastapi", "uvicorn", "httptools", "prometheus_client", "swagger_ui_bundle", "httpx"]
+    hook = f"import sys\nfor name in {blocked}: sys.modules[name] = None"
+    ran = bccb("policies", hook=hook)
+    assert ran.returncode == 0
+    code = f"{hook}\nimport bccb; bccb.make('treat-all', budget=1, horizon=1, features=0)"
+    subprocess.run([sys.executable, "-c", code], check=True, env=dict(os.environ))

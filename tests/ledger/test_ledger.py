@@ -1,0 +1,326 @@
+"""The ledger: what the file itself refuses, and files that are no ledgers."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from processes import bccb
+
+from bccb.errors import StateError
+from bccb.ledger.event import Event
+from bccb.ledger.ledger import Account, DamagedError, Ledger, LedgerError, Snapshot
+from bccb.ledger.statements import migrations
+
+BUDGET = 1_000_000
+ACCOUNT = Account(1, "c1", "autumn", 3, 99, 0, BUDGET, 200_000, 300_000)
+EVENTS = (
+    Event(1, 1, 10, "opened", "c1", money=BUDGET, remaining=BUDGET, detail=b"{}"),
+    Event(1, 2, 11, "decision", "u1", 0, 1, 500_000, remaining=500_000, detail=b"trace"),
+    Event(1, 3, 12, "settlement", "u1", 0, money=200_000, remaining=500_000, seal=99),
+)
+
+
+@contextmanager
+def writing(ledger: Ledger) -> Iterator[None]:
+    """A transaction, undone if it does not come to its end."""
+    ledger.begin()
+    try:
+        yield
+        ledger.commit()
+    finally:
+        ledger.roll_back()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A ledger with a campaign of three events."""
+    path = tmp_path / "ledger.sqlite"
+    with closing(Ledger(path)) as ledger, writing(ledger):
+        ledger.add_campaign(1, "c1", "autumn")
+        ledger.append(EVENTS)
+        ledger.advance(ACCOUNT, 0)
+        ledger.keep(1, Snapshot(3, "0", 0, b"state", 7))
+    return path
+
+
+@pytest.fixture
+def ledger(path: Path) -> Iterator[Ledger]:
+    opened = Ledger(path)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def file(path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(path, isolation_level=None)) as opened:
+        opened.execute("PRAGMA foreign_keys = ON")
+        yield opened
+
+
+def test_what_was_written_is_read(ledger: Ledger) -> None:
+    assert ledger.accounts() == [ACCOUNT]
+    assert ledger.account("c1") == ACCOUNT
+    assert ledger.account("c2") is None
+    assert tuple(ledger.events(1)) == EVENTS
+    assert tuple(ledger.events(1, after=2)) == EVENTS[2:]
+    assert ledger.first(1) == EVENTS[0]
+    assert ledger.known(1, ["u1", "u2"]) == {"u1": list(EVENTS[1:])}
+    assert ledger.seal_at(1, 3) == 99
+    assert ledger.seal_at(1, 4) is None
+    assert ledger.snapshot(1) == Snapshot(3, "0", 0, b"state", 7)
+    assert ledger.origin(1) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "spent = 700001",
+        "reserved = 800001",
+        "budget = 499999",
+        "spent = -1",
+        "reserved = -1",
+        "spent = budget, reserved = 1",
+    ],
+)
+def test_no_hand_can_overspend(file: sqlite3.Connection, change: str) -> None:
+    with pytest.raises(sqlite3.IntegrityError, match="never_overspent"):
+        file.execute(f"UPDATE campaigns SET {change}")
+
+
+def test_spending_all_is_no_overspending(file: sqlite3.Connection) -> None:
+    assert file.execute("UPDATE campaigns SET spent = 700000").rowcount == 1
+
+
+@pytest.mark.parametrize("column", Event._fields)
+def test_no_column_of_the_journal_can_be_changed(file: sqlite3.Connection, column: str) -> None:
+    with pytest.raises(sqlite3.IntegrityError, match="the journal is append-only"):
+        file.execute(f"UPDATE journal SET {column} = {column} WHERE sequence = 2")
+
+
+def test_the_journal_cannot_be_cut(file: sqlite3.Connection) -> None:
+    with pytest.raises(sqlite3.IntegrityError, match="the journal is append-only"):
+        file.execute("DELETE FROM journal WHERE sequence = 3")
+
+
+BAD_EVENTS = {
+    "a decision made twice": EVENTS[1]._replace(sequence=4),
+    "a settlement made twice": EVENTS[2]._replace(sequence=4, money=1),
+    "a sequence used twice": EVENTS[2]._replace(decision="u2"),
+    "a sequence of none": EVENTS[2]._replace(sequence=0, decision="u2"),
+    "money below zero": EVENTS[2]._replace(sequence=4, decision="u2", money=-1),
+    "less than nothing left": EVENTS[1]._replace(sequence=4, decision="u2", remaining=-1),
+    "an outcome above 1": Event(1, 4, 13, "outcome", "u1", value=1.5),
+    "an outcome below 0": Event(1, 4, 13, "outcome", "u1", value=-0.5),
+    "a probability above 1": Event(1, 4, 13, "decision", "u2", probability=1.1),
+    "text as money": Event(1, 4, 13, "decision", "u2", money="much"),  # type: ignore[arg-type]
+    "half a micro": Event(1, 4, 13, "decision", "u2", money=0.5),  # type: ignore[arg-type]
+    "no time": Event(1, 4, None, "decision", "u2"),  # type: ignore[arg-type]
+    "no kind": Event(1, 4, 13, None, "u2"),  # type: ignore[arg-type]
+    "text as detail": Event(1, 4, 13, "decision", "u2", detail="text"),  # type: ignore[arg-type]
+    "an unknown campaign": Event(2, 1, 13, "opened"),
+}
+
+
+@pytest.mark.parametrize("event", BAD_EVENTS.values(), ids=BAD_EVENTS)
+def test_an_impossible_event_is_refused_and_nothing_of_its_transaction_stays(
+    ledger: Ledger, event: Event
+) -> None:
+    good = Event(1, 5, 13, "decision", "u5")
+    told = "^cannot write to the ledger .*ledger.sqlite: "
+    with pytest.raises(LedgerError, match=told), writing(ledger):
+        ledger.append([good, event])
+    assert tuple(ledger.events(1)) == EVENTS
+    assert ledger.accounts() == [ACCOUNT]
+
+
+@pytest.mark.parametrize("first", ["outcome", "expiry", "cancellation"])
+@pytest.mark.parametrize("second", ["outcome", "expiry", "cancellation"])
+def test_a_decision_ends_once(ledger: Ledger, first: str, second: str) -> None:
+    with writing(ledger):
+        ledger.append([Event(1, 4, 13, first, "u1")])
+    with pytest.raises(LedgerError, match="UNIQUE"), writing(ledger):
+        ledger.append([Event(1, 5, 13, second, "u1")])
+
+
+def test_a_budget_request_is_granted_once_but_may_have_the_id_of_a_decision(
+    ledger: Ledger,
+) -> None:
+    with writing(ledger):
+        ledger.append([Event(1, 4, 13, "budget", "u1", money=5)])
+    with pytest.raises(LedgerError, match="UNIQUE"), writing(ledger):
+        ledger.append([Event(1, 5, 13, "budget", "u1", money=5)])
+
+
+@pytest.mark.parametrize("row", [(2, "c1", "other"), (2, "c2", "autumn"), (1, "c2", "other")])
+def test_campaigns_differ_in_key_id_and_name(ledger: Ledger, row: tuple[int, str, str]) -> None:
+    with pytest.raises(LedgerError, match="UNIQUE"), writing(ledger):
+        ledger.add_campaign(*row)
+
+
+def test_a_transaction_that_raises_leaves_nothing(ledger: Ledger) -> None:
+    with pytest.raises(ZeroDivisionError), writing(ledger):
+        ledger.append([Event(1, 4, 13, "paused")])
+        ledger.advance(ACCOUNT._replace(sequence=4, spent=250_000), 3)
+        ledger.keep(1, Snapshot(4, "0", 0, b"other", 8))
+        raise ZeroDivisionError
+    assert tuple(ledger.events(1)) == EVENTS
+    assert ledger.accounts() == [ACCOUNT]
+    assert ledger.snapshot(1) == Snapshot(3, "0", 0, b"state", 7)
+    with writing(ledger):  # and the next one is as good as any
+        ledger.append([Event(1, 4, 13, "paused")])
+
+
+def test_a_row_that_somebody_else_has_moved_is_not_moved_again(ledger: Ledger) -> None:
+    told = "somebody else has written to campaign c1"
+    with pytest.raises(DamagedError, match=told), writing(ledger):
+        ledger.advance(ACCOUNT._replace(sequence=5), 4)
+    assert ledger.accounts() == [ACCOUNT]
+
+
+def test_a_newer_state_replaces_older_ones_but_for_origins(ledger: Ledger) -> None:
+    for sequence, origin in ((4, 1), (5, 0), (6, 0)):
+        with writing(ledger):
+            ledger.keep(1, Snapshot(sequence, "1", origin, b"", 0))
+    newest, first = ledger.snapshot(1), ledger.origin(1)
+    assert newest is not None
+    assert newest.sequence == 6
+    assert first is not None
+    assert first.sequence == 4
+    with closing(sqlite3.connect(ledger.path)) as file:
+        assert file.execute("SELECT count(*) FROM snapshots").fetchone() == (2,)
+
+
+# Whose file it is
+
+
+def test_a_newer_schema_is_refused_and_not_touched(path: Path) -> None:
+    newer = len(migrations()) + 1
+    with closing(sqlite3.connect(path)) as file:
+        file.execute(f"PRAGMA user_version = {newer}")
+    before = path.read_bytes()
+    for read_only in (False, True):
+        with pytest.raises(LedgerError, match=f"its schema is version {newer}, and this"):
+            Ledger(path, read_only)
+    assert path.read_bytes() == before
+
+
+def test_an_empty_file_becomes_a_ledger(tmp_path: Path) -> None:
+    path = tmp_path / "empty"
+    path.touch()
+    with pytest.raises(LedgerError, match="its schema is version 0"):
+        Ledger(path, read_only=True)
+    with closing(Ledger(path)) as ledger:
+        assert ledger.accounts() == []
+
+
+@pytest.mark.parametrize("content", [b"xy", b"name,cost\nann,1\n" * 100, bytes(8192)])
+def test_a_file_that_is_no_database_is_refused_and_not_touched(
+    tmp_path: Path, content: bytes
+) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_bytes(content)
+    for read_only in (False, True):
+        with pytest.raises(LedgerError, match="^cannot open the ledger .*notes.txt: "):
+            Ledger(path, read_only)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_the_database_of_another_program_is_refused_and_not_touched(
+    tmp_path: Path, version: int
+) -> None:
+    path = tmp_path / "other.sqlite"
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("CREATE TABLE bookmarks (address TEXT)")
+        file.execute(f"PRAGMA user_version = {version}")
+    before = path.read_bytes()
+    with pytest.raises(LedgerError, match="other.sqlite: it is not a ledger of bccb"):
+        Ledger(path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("keep", [0.8, 0.5, 0.1, 0.02])
+def test_a_truncated_ledger_is_refused_and_not_touched(path: Path, keep: float) -> None:
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(len(whole) * keep)])
+    before = path.read_bytes()
+    with pytest.raises(LedgerError), closing(Ledger(path)) as ledger:
+        ledger.check_whole()
+    assert path.read_bytes() == before
+
+
+def test_a_folder_and_a_file_in_no_folder_are_refused(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "none" / "ledger.sqlite"):
+        with pytest.raises(LedgerError, match="unable to open database file"):
+            Ledger(path)
+    with pytest.raises(LedgerError, match="there is no ledger"):
+        Ledger(tmp_path / "none.sqlite", read_only=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_who_only_reads_cannot_write(ledger: Ledger) -> None:
+    with closing(Ledger(ledger.path, read_only=True)) as reader:
+        assert tuple(reader.events(1)) == EVENTS
+        with pytest.raises(LedgerError, match="readonly"), writing(reader):
+            reader.append([Event(1, 4, 13, "paused")])
+
+
+def test_a_ledger_has_one_owner(ledger: Ledger, path: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.sqlite"
+    link.symlink_to(path)
+    ledger.own()
+    for same in (path, link):
+        with closing(Ledger(same)) as other:
+            with pytest.raises(StateError, match="another process serves the ledger"):
+                other.own()
+            assert other.accounts() == [ACCOUNT]  # to read it is free
+    ledger.close()
+    with closing(Ledger(path)) as other:
+        other.own()
+
+
+def test_a_ledger_has_one_owner_across_processes(ledger: Ledger, path: Path) -> None:
+    ledger.own()
+    ran = bccb("serve", "--port", 0, "--ledger", path)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.splitlines()[-1] == f"error: another process serves the ledger {path}"
+
+
+# Where the file is
+
+
+def test_nothing_is_written_to_a_ledger_that_was_removed(ledger: Ledger, path: Path) -> None:
+    ledger.probe()
+    shutil.move(path, path.with_suffix(".away"))
+    told = "the ledger .* is gone: No such file"
+    with pytest.raises(LedgerError, match=told), writing(ledger):
+        ledger.append([Event(1, 4, 13, "paused")])
+    shutil.move(path.with_suffix(".away"), path)
+    assert tuple(ledger.events(1)) == EVENTS
+    ledger.probe()
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal"])
+def test_nothing_is_written_to_a_ledger_that_was_replaced(
+    ledger: Ledger, path: Path, suffix: str
+) -> None:
+    ledger.probe()
+    file = Path(f"{path}{suffix}")
+    shutil.copy(file, f"{file}.copy")
+    shutil.move(f"{file}.copy", file)
+    with pytest.raises(LedgerError, match="was replaced by another file"), writing(ledger):
+        ledger.append([Event(1, 4, 13, "paused")])
+    assert tuple(ledger.events(1)) == EVENTS
+
+
+def test_a_probe_changes_nothing_that_is_told(ledger: Ledger, path: Path) -> None:
+    with closing(sqlite3.connect(path)) as file:
+        before = list(file.iterdump())
+        ledger.probe()
+        assert list(file.iterdump()) == before
+        assert file.execute("PRAGMA user_version").fetchone() == (len(migrations()),)

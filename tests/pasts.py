@@ -1,0 +1,190 @@
+"""Ledgers with a past: campaigns that have seen every kind of event, made by the service's own
+commands, with a clock of our own.
+"""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+from bccb.ledger.event import Kind
+from bccb.ledger.ledger import Ledger
+from bccb.serve import campaigns, decisions, outcomes
+from bccb.serve.books import Books
+from bccb.serve.campaign import Campaign
+from bccb.serve.decisions import Answers, Asked
+from bccb.serve.problem import ProblemError
+from bccb.serve.schemas import CampaignRequest, DecisionRequest, OutcomeItem
+
+ALL_KINDS = {kind.value for kind in Kind} - {Kind.CLOSED}
+SECOND = 1_000_000
+WINDOW = 60  # seconds
+BODY: dict[str, Any] = {
+    "budget": "40",
+    "horizon": {"users": 400},
+    "features": ["age", "visits"],
+    "treatments": ["email", "call"],
+    "policy": {"name": "budgeted-thompson"},
+    "outcome_window_seconds": WINDOW,
+    "seed": 1,
+}
+
+
+def decide(books: Books, at: int, campaign: str, users: list[DecisionRequest]) -> Answers:
+    """Decide on users in one request."""
+    (made,) = decisions.decide(books, at, [Asked(campaign, users, single=False)])
+    if isinstance(made, ProblemError):
+        raise made
+    return made
+
+
+class Past:
+    """A ledger, its books, and traffic that a seed determines. One act is one commit."""
+
+    def __init__(self, path: Path, seed: int) -> None:
+        self.path, self.random = path, random.Random(seed)
+        self.at, self.acts = 1_700_000_000 * SECOND, seed * 1_000_000
+        self.kept: dict[str, bytes] = {}
+        self._open()
+        names = [campaign.terms.name for campaign in self.books]
+        if not names:
+            self._found()
+        self.at = max(self.at, *(campaign.at for campaign in self.books))
+
+    def _open(self) -> None:
+        self.ledger = Ledger(self.path)
+        self.books = Books(self.ledger)
+        list(self.books.open())
+
+    def _found(self) -> None:
+        """Two campaigns, of which the second has learned from the first."""
+        for name in ("first", "second"):
+            body = {**BODY, "name": name}
+            if name == "second":
+                self.live(12)
+                body["horizon"] = {"ends_at": "2100-01-01T00:00Z"}
+                body["learned_from"] = self.campaign("first").id
+            asked = CampaignRequest.model_validate(body)
+            terms = campaigns.terms_of(asked, self.at)
+            id_ = f"c{name}"
+            campaign = self.books.add(id_, terms)
+            self.books.record(campaign, campaign.opening())
+            if terms.learned_from:
+                memory = campaigns._learned(self.books, terms)
+                self.books.record(campaign, campaign.learning(self.at, memory))
+            self.commit()
+
+    def campaign(self, name: str) -> Campaign:
+        """A campaign by its name."""
+        found = self.books.named(name)
+        assert found is not None
+        return found
+
+    def states(self) -> dict[str, bytes]:
+        """All campaigns, to the bit."""
+        return {campaign.terms.name: campaign.to_bytes() for campaign in self.books}
+
+    def commit(self) -> None:
+        """Make what was recorded durable."""
+        if self.books.changed:
+            self.books.write()
+            self.books.commit()
+
+    def restart(self) -> None:
+        """Stop in peace, and start again."""
+        self.books.keep_all()
+        self.close()
+        self._open()
+
+    def close(self) -> None:
+        """Stop as a kill would, but for the write-ahead log, which SQLite folds in."""
+        self.kept = self.states()
+        self.ledger.close()
+
+    def decision_ids(self) -> dict[str, list[str]]:
+        """The ids of all decisions by campaign."""
+        with closing(Ledger(self.path, read_only=True)) as ledger:
+            return {
+                account.name: [
+                    event.decision or ""
+                    for event in ledger.events(account.key)
+                    if event.kind == Kind.DECISION
+                ]
+                for account in ledger.accounts()
+            }
+
+    # Traffic
+
+    def live(self, acts: int) -> None:
+        """Let something happen, so many times."""
+        for _ in range(acts):
+            self.acts += 1
+            self.at += self.random.randrange(8 * SECOND)
+            campaign = self.random.choice(list(self.books))
+            act = self.random.choices(
+                [self._decide, self._observe, self._cancel, self._settle, self._add, self._turn],
+                [12, 10, 2, 3, 1, 1],
+            )[0]
+            with suppress(ProblemError):  # too late, paused, ended already: as in life
+                act(campaign)
+            outcomes.sweep(self.books, self.at)
+            self.commit()
+
+    def _decide(self, campaign: Campaign) -> None:
+        users = [
+            DecisionRequest(
+                decision_id=f"u{self.acts}-{i}",
+                features={"age": self.random.uniform(18, 80), "visits": self.random.randrange(9)},
+                costs={"email": "0.05", "call": f"{self.random.uniform(0.2, 0.9):.7f}"},
+            )
+            for i in range(self.random.choice([1, 1, 1, 5]))
+        ]
+        decide(self.books, self.at, campaign.id, users)
+
+    def _some(self, campaign: Campaign) -> str:
+        """A recent decision."""
+        found = [
+            event.decision or ""
+            for event in self.ledger.events(campaign.key, max(campaign.sequence - 40, 0))
+            if event.kind == Kind.DECISION
+        ]
+        return self.random.choice(found or ["nobody"])
+
+    def _observe(self, campaign: Campaign) -> None:
+        items = [
+            OutcomeItem.model_validate(
+                {"decision_id": self._some(campaign), "value": self.random.choice([0.0, 1.0])}
+            )
+            for _ in range(self.random.choice([1, 3]))
+        ]
+        outcomes.observe(self.books, self.at, campaign.id, items, single=False)
+
+    def _cancel(self, campaign: Campaign) -> None:
+        outcomes.cancel(self.books, self.at, campaign.id, self._some(campaign))
+
+    def _settle(self, campaign: Campaign) -> None:
+        outcomes.settle(self.books, self.at, campaign.id, self._some(campaign), "0.01")
+
+    def _add(self, campaign: Campaign) -> None:
+        campaigns.add_budget(self.books, self.at, campaign.id, "3.5", f"b{self.acts}")
+
+    def _turn(self, campaign: Campaign) -> None:
+        campaigns.turn(self.books, self.at, campaign.id, Kind.PAUSED)
+        campaigns.turn(self.books, self.at, campaign.id, Kind.RESUMED)
+
+
+def damage(path: Path, statement: str) -> None:
+    """Change a ledger by hand, past all that would refuse it."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        guards = file.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
+        triggers = guards.fetchall()
+        for name, _ in triggers:
+            file.execute(f"DROP TRIGGER {name}")
+        file.execute("PRAGMA ignore_check_constraints = ON")
+        assert file.execute(statement).rowcount > 0
+        for _, sql in triggers:
+            file.execute(sql)
+        file.execute("PRAGMA wal_checkpoint(TRUNCATE)")

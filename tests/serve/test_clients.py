@@ -1,0 +1,233 @@
+"""Clients that are slow, silent, too talkative, or gone: they are let go, and the others served."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from processes import Server, assert_whole, decisions_in, serving, until, user
+
+from bccb.serve.body import MOST_BYTES
+
+PATIENCE = 1.0  # seconds
+HOOK = f"import bccb.serve.server; bccb.serve.server.REQUEST_SECONDS = {PATIENCE}"
+LATE = 10 * PATIENCE  # on a machine with much else to do
+TEN_MEGABYTES = 10_000_000
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One service for all tests here: each leaves it as good as it was."""
+    with serving(tmp_path_factory.mktemp("clients") / "data.sqlite", hook=HOOK) as started:
+        yield started
+        assert started.status("/readyz") == 200
+        assert started.stop() == 0
+        assert "Traceback" not in started.stderr()
+    assert_whole(started.ledger)
+
+
+@pytest.fixture(scope="module")
+def campaign(server: Server) -> str:
+    return server.open()
+
+
+def head(campaign: str, *headers: str) -> bytes:
+    """The head of a request for decisions."""
+    lines = [f"POST /v1/campaigns/{campaign}/decisions HTTP/1.1", "Host: localhost", *headers]
+    return "\r\n".join([*lines, "Content-Type: application/json", "", ""]).encode()
+
+
+def whole(campaign: str, id_: str) -> bytes:
+    """A whole request."""
+    body = json.dumps(user(id_)).encode()
+    return head(campaign, f"Content-Length: {len(body)}") + body
+
+
+def answer(connection: socket.socket) -> bytes:
+    """All that comes until the other side closes."""
+    found = b""
+    with suppress(ConnectionError):
+        while more := connection.recv(65_536):
+            found += more
+    return found
+
+
+def test_a_body_of_ten_megabytes_is_refused_unread(server: Server, campaign: str) -> None:
+    with server.connect() as connection:
+        connection.sendall(head(campaign, f"Content-Length: {TEN_MEGABYTES}"))
+        told = answer(connection)  # though not one byte of it has come
+    assert told.startswith(b"HTTP/1.1 413 ")
+    assert b"connection: close" in told.lower()
+    assert b"urn:bccb:problem:too-large" in told
+
+
+def test_a_body_of_ten_megabytes_in_pieces_is_refused(server: Server, campaign: str) -> None:
+    with server.connect() as connection:
+        connection.sendall(head(campaign, "Transfer-Encoding: chunked"))
+        sent = 0
+        with suppress(ConnectionError):
+            while sent < TEN_MEGABYTES:
+                connection.sendall(b"%x\r\n%s\r\n" % (100_000, b" " * 100_000))
+                sent += 100_000
+        told = answer(connection)
+    assert told == b"" or told.startswith(b"HTTP/1.1 413 ")
+    assert told or sent < TEN_MEGABYTES
+
+
+def test_the_largest_body_is_taken(server: Server, campaign: str) -> None:
+    body = json.dumps(user("largest")).encode().ljust(MOST_BYTES)
+    found = server.client.post(
+        f"/v1/campaigns/{campaign}/decisions",
+        content=body,
+        headers={"content-type": "application/json"},
+    )
+    assert found.status_code == 200
+
+
+@pytest.mark.parametrize("sent", ["nothing", "half a line", "half a head", "half a body", "chunks"])
+def test_a_client_that_falls_silent_is_let_go(server: Server, campaign: str, sent: str) -> None:
+    parts = {
+        "nothing": b"",
+        "half a line": b"POST /v1/camp",
+        "half a head": head(campaign)[:-2],
+        "half a body": whole(campaign, f"silent-{sent[:4]}")[:-1],
+        "chunks": head(campaign, "Transfer-Encoding: chunked") + b"5\r\n[    \r\n",
+    }
+    begin = time.monotonic()
+    with server.connect() as connection:
+        connection.sendall(parts[sent])
+        connection.settimeout(LATE)
+        assert b" 200 " not in answer(connection)
+    assert time.monotonic() - begin > PATIENCE / 2
+    assert not [id_ for id_ in decisions_in(server.ledger) if id_.startswith("silent")]
+
+
+@pytest.mark.parametrize("endless", [b"a", b"a: b\r\n"], ids=["line", "lines"])
+def test_a_head_without_end_is_cut_off_before_it_fills_the_memory(
+    server: Server, endless: bytes
+) -> None:
+    sent = 0
+    with server.connect() as connection, suppress(ConnectionError):
+        connection.sendall(b"GET /" if endless == b"a" else b"GET / HTTP/1.1\r\n")
+        while sent < TEN_MEGABYTES:
+            sent += connection.send(endless * 10_000)
+    assert sent < TEN_MEGABYTES  # but for what lies in buffers on the way
+
+
+@pytest.mark.parametrize("part", ["head", "body"])
+def test_a_client_that_sends_byte_by_byte_is_let_go(
+    server: Server, campaign: str, part: str
+) -> None:
+    request = whole(campaign, f"slow-{part}")
+    at = 0 if part == "head" else request.index(b"\r\n\r\n") + 4
+    with server.connect() as connection:
+        connection.sendall(request[:at])
+        begin = time.monotonic()
+        with suppress(ConnectionError):
+            for byte in request[at:]:
+                connection.sendall(bytes([byte]))
+                time.sleep(PATIENCE / 10)
+        assert time.monotonic() - begin < LATE
+        connection.settimeout(LATE)
+        assert b" 200 " not in answer(connection)
+    assert f"slow-{part}" not in decisions_in(server.ledger)
+
+
+def test_a_client_that_is_quick_enough_keeps_its_connection(server: Server, campaign: str) -> None:
+    """Patience is for one request: a connection may last longer."""
+    with server.connect() as connection:
+        for i in range(4):
+            connection.sendall(whole(campaign, f"patient-{i}"))
+            told = b""
+            while not told.endswith(b"}"):
+                told += connection.recv(65_536)
+            assert told.startswith(b"HTTP/1.1 200 ")
+            time.sleep(PATIENCE / 2)
+
+
+def test_many_slow_clients_hold_up_nobody(server: Server, campaign: str) -> None:
+    slow = [server.connect() for _ in range(200)]
+    try:
+        for i, connection in enumerate(slow):
+            with suppress(ConnectionError):
+                connection.sendall(whole(campaign, f"slow-{i}")[: i % 150])
+        for i in range(50):
+            begin = time.monotonic()
+            assert server.decide(campaign, f"quick-{i}").status_code == 200
+            assert time.monotonic() - begin < 2.0
+        for connection in slow:
+            connection.settimeout(LATE)
+            assert b" 200 " not in answer(connection)
+    finally:
+        for connection in slow:
+            connection.close()
+    assert not [id_ for id_ in decisions_in(server.ledger) if id_.startswith("slow")]
+
+
+@pytest.mark.parametrize("how", ["close", "reset"])
+def test_a_decision_whose_client_has_gone_is_made_once(
+    server: Server, campaign: str, how: str
+) -> None:
+    ids = [f"gone-{how}-{i}" for i in range(30)]
+    for id_ in ids:
+        with server.connect() as connection:
+            if how == "reset":
+                linger = struct.pack("ii", 1, 0)
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            connection.sendall(whole(campaign, id_))
+    first = [server.decide(campaign, id_).json() for id_ in ids]
+    assert [server.decide(campaign, id_).json() for id_ in ids] == first
+    made = decisions_in(server.ledger)
+    assert [made.count(id_) for id_ in ids] == [1] * len(ids)
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # TLS
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"\r\n\r\n\r\n",
+        b"POST /v1/campaigns HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
+        b"POST /v1/campaigns HTTP/1.1\r\nContent-Length: 99999999999999999999999\r\n\r\n",
+        b"POST /v1/campaigns HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 5\r\n\r\n[1]",
+        b"POST /v1/campaigns HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n",
+        bytes(range(256)) * 20,
+    ],
+    ids=lambda noise: repr(noise[:24]),
+)
+def test_what_is_no_request_is_refused_and_harms_nobody(
+    server: Server, campaign: str, noise: bytes
+) -> None:
+    with server.connect() as connection:
+        with suppress(ConnectionError):
+            connection.sendall(noise)
+        connection.settimeout(LATE)
+        told = answer(connection)
+    assert told == b"" or told.split()[1][:1] == b"4", told[:100]
+    assert server.status("/healthz") == 200
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="there is no prlimit here")
+def test_more_connections_than_files_can_be_open(server: Server, campaign: str) -> None:
+    files = len(os.listdir(f"/proc/{server.pid}/fd")) if Path("/proc").exists() else 64
+    soft, hard = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (files + 5, hard))
+    crowd = [server.connect() for _ in range(30)]
+    time.sleep(0.3)
+    assert server.decide(campaign, "inside").status_code == 200  # on its old connection
+    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (soft, hard))
+    for connection in crowd:
+        connection.close()
+    with server.connect() as connection:
+        connection.settimeout(LATE)
+        connection.sendall(whole(campaign, "after"))
+        until(lambda: connection.recv(65_536).startswith(b"HTTP/1.1 200 "))

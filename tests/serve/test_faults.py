@@ -1,0 +1,248 @@
+"""Faults of the disk, the files and the process: nobody is treated, nothing acknowledged is lost,
+and the service goes on by itself when the fault is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import sqlite3
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from pathlib import Path
+
+import httpx
+import pytest
+from processes import Server, assert_whole, bccb, decisions_in, is_problem, serving, until, user
+
+# As root, permissions refuse nothing: give that right up.
+UNPRIVILEGED = """
+import ctypes, os
+if os.geteuid() == 0:
+    version, nothing = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    assert ctypes.CDLL(None).capset(version, nothing) == 0
+"""
+linux = pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="there is no prlimit here")
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    (tmp_path / "data").mkdir()
+    return tmp_path / "data" / "bccb.sqlite"
+
+
+@contextmanager
+def no_space(server: Server) -> Iterator[None]:
+    """No file of the server can grow beyond what its write-ahead log has now."""
+    size = Path(f"{server.ledger}-wal").stat().st_size
+    soft, hard = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (size, hard))
+    yield
+    with suppress(ProcessLookupError):  # it has ended
+        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@contextmanager
+def folder_away(server: Server) -> Iterator[None]:
+    """The folder is not where it was, as when a volume is gone."""
+    away = server.ledger.parent.with_name("away")
+    server.ledger.parent.rename(away)
+    yield
+    away.rename(server.ledger.parent)
+
+
+@contextmanager
+def locked(server: Server) -> Iterator[None]:
+    """Another process writes and does not come to an end."""
+    with closing(sqlite3.connect(server.ledger, isolation_level=None)) as file:
+        file.execute("BEGIN IMMEDIATE")
+        yield
+        file.execute("ROLLBACK")
+
+
+FAULTS = [pytest.param(no_space, marks=linux), folder_away, locked]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=["no space", "folder away", "locked"])
+def test_what_cannot_be_made_durable_is_not_done_until_it_can(
+    ledger: Path, fault: Callable[[Server], AbstractContextManager[None]]
+) -> None:
+    with serving(ledger) as server:
+        campaign = server.open()
+        told = {f"u{i}": server.decide(campaign, f"u{i}").json() for i in range(3)}
+        before = server.campaign(campaign)
+        with fault(server):
+            for path, body in (
+                ("decisions", user("u3")),
+                ("decisions", [user("u4"), user("u5")]),
+                ("outcomes", [{"decision_id": "u0", "value": 1}]),
+                ("decisions/u1/cancel", None),
+                ("decisions/u2/settle", {"cost": "0.10"}),
+                ("budget", {"add": "5", "request_id": "more"}),
+                ("pause", None),
+            ):
+                answer = server.client.post(f"/v1/campaigns/{campaign}/{path}", json=body)
+                assert is_problem(answer, 503, "not-durable"), answer.text
+                assert answer.headers["retry-after"] == "1"
+            assert server.status("/readyz") == 503
+            assert server.status("/healthz") == 200
+            assert server.campaign(campaign) == before
+            assert server.decide(campaign, "u0").json() == told["u0"]  # what was, is
+        until(lambda: server.status("/readyz") == 200)  # though nobody asks anything of it
+        for id_ in ("u3", "u4", "u0"):
+            answer = server.decide(campaign, id_)
+            assert answer.status_code == 200
+            told[id_] = answer.json()
+        assert server.campaign(campaign)["reserved"] == "2.50"
+        assert "Traceback" not in server.stderr()
+        assert "the ledger can be written again" in server.stderr()
+        assert server.stop() == 0
+    assert decisions_in(ledger) == ["u0", "u1", "u2", "u3", "u4"]
+    assert_whole(ledger)
+
+
+@linux
+def test_a_service_stops_in_peace_while_the_disk_is_full(ledger: Path) -> None:
+    with serving(ledger) as server:
+        campaign = server.open()
+        assert server.decide(campaign, "u0").status_code == 200
+        with no_space(server):
+            assert server.decide(campaign, "u1").status_code == 503
+            server.process.terminate()
+            assert server.process.wait(30) == 0
+    assert decisions_in(ledger) == ["u0"]
+    assert_whole(ledger)
+
+
+def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(disk)]
+    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        with serving(disk / "bccb.sqlite") as server:
+            campaign = server.open()
+            assert server.decide(campaign, "u0").status_code == 200
+            filler = disk / "filler"
+            with suppress(OSError), filler.open("wb", buffering=0) as file:
+                while True:
+                    file.write(bytes(4096))
+            answers = [server.decide(campaign, f"u{i}") for i in range(1, 40)]
+            assert answers[-1].status_code == 503
+            done = 1 + sum(answer.status_code == 200 for answer in answers)
+            assert {answer.status_code for answer in answers} <= {200, 503}
+            assert server.campaign(campaign)["reserved"] == f"{done / 2:.2f}"
+            assert server.status("/readyz") == 503
+            filler.unlink()
+            until(lambda: server.status("/readyz") == 200)
+            assert server.decide(campaign, "u39").status_code == 200
+            server.kill()
+        assert len(decisions_in(disk / "bccb.sqlite")) == done + 1
+        assert_whole(disk / "bccb.sqlite")
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+
+
+def test_a_removed_folder_takes_nobody_in(ledger: Path) -> None:
+    """SQLite itself would go on to write into files that nobody can find again."""
+    with serving(ledger) as server:
+        campaign = server.open()
+        assert server.decide(campaign, "u0").status_code == 200
+        shutil.rmtree(ledger.parent)
+        assert is_problem(server.decide(campaign, "u1"), 503, "not-durable")
+        ledger.parent.mkdir()
+        time.sleep(1.2)
+        assert is_problem(server.decide(campaign, "u1"), 503, "not-durable")
+        assert is_problem(server.client.get(f"/v1/campaigns/{campaign}/log"), 503, "not-durable")
+        assert server.status("/readyz") == 503
+        assert server.status("/healthz") == 200
+        assert server.stop() == 0
+    assert list(ledger.parent.iterdir()) == []
+
+
+def test_a_ledger_that_cannot_be_written_is_refused_at_the_start(ledger: Path) -> None:
+    with serving(ledger) as server:
+        server.open()
+        assert server.stop() == 0
+    for file_mode, folder_mode in ((0o444, 0o755), (0o644, 0o555)):
+        ledger.chmod(file_mode)
+        ledger.parent.chmod(folder_mode)
+        Path(f"{ledger}.lock").chmod(file_mode)
+        ran = bccb("serve", "--port", 0, "--ledger", ledger, hook=UNPRIVILEGED)
+        ledger.parent.chmod(0o755)
+        assert (ran.returncode, ran.stdout) == (2, ""), (file_mode, ran.stderr)
+        assert ran.stderr.startswith("error: cannot "), ran.stderr
+        assert str(ledger) in ran.stderr
+        assert ran.stderr.count("\n") == 1
+    ledger.chmod(0o644)
+    assert_whole(ledger)
+
+
+def test_permissions_taken_from_a_running_service_lose_nothing(ledger: Path) -> None:
+    """Its files are open already, so it may go on; whatever it acknowledges is there."""
+    with serving(ledger, hook=UNPRIVILEGED) as server:
+        campaign = server.open()
+        ledger.chmod(0o444)
+        ledger.parent.chmod(0o555)
+        answers = [server.decide(campaign, f"u{i}") for i in range(5)]
+        ledger.parent.chmod(0o755)
+        ledger.chmod(0o644)
+        assert {answer.status_code for answer in answers} <= {200, 503}
+        done = [f"u{i}" for i, answer in enumerate(answers) if answer.status_code == 200]
+        until(lambda: server.status("/readyz") == 200)
+        assert server.decide(campaign, "u5").status_code == 200
+        server.kill()
+    assert decisions_in(ledger) == [*done, "u5"]
+    assert_whole(ledger)
+
+
+def test_damage_under_a_running_service_ends_its_decisions(ledger: Path) -> None:
+    with serving(ledger) as server:
+        campaign = server.open()
+        assert server.decide(campaign, "u0").status_code == 200
+        with closing(sqlite3.connect(ledger, isolation_level=None)) as file:
+            file.execute("UPDATE campaigns SET sequence = sequence + 1")
+        assert is_problem(server.decide(campaign, "u1"), 503, "not-durable")
+        time.sleep(1.2)
+        assert is_problem(server.decide(campaign, "u1"), 503, "not-durable")
+        assert "in its row sequence is 3, but 2" in server.client.get("/readyz").text
+        assert server.stderr().count("the service stops deciding") == 1
+        assert server.stop() == 0
+    assert decisions_in(ledger) == ["u0"]
+
+
+def test_no_acknowledged_decision_is_lost_by_a_kill(ledger: Path) -> None:
+    told: dict[str, dict[str, object]] = {}
+    with serving(ledger) as server:
+        campaign = server.open(budget="25")  # for the first fifty users
+        address = f"{server.address}/v1/campaigns/{campaign}/decisions"
+
+        def ask(who: str) -> None:
+            with suppress(httpx.TransportError), httpx.Client() as client:
+                for i in range(10_000):
+                    answer = client.post(address, json=user(f"{who}{i}"))
+                    assert answer.status_code == 200
+                    told[f"{who}{i}"] = answer.json()
+
+        threads = [threading.Thread(target=ask, args=(who,)) for who in "abcd"]
+        for thread in threads:
+            thread.start()
+        until(lambda: len(told) > 100)
+        os.kill(server.pid, 9)
+        for thread in threads:
+            thread.join()
+    made = decisions_in(ledger)
+    assert set(told) <= set(made)
+    assert len(made) == len(set(made)) <= len(told) + len(threads)
+    assert_whole(ledger)
+    with serving(ledger) as server:
+        for id_, answer in told.items():
+            assert server.decide(campaign, id_).json() == answer
+        after = server.campaign(campaign)
+        assert (after["reserved"], after["remaining"]) == ("25.00", "0.00")
+        assert (after["decisions"], after["treated"]) == (len(made), 50)

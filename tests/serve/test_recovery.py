@@ -1,0 +1,353 @@
+"""Recovery: the state after a restart is that of a process that never stopped, and damage is told.
+
+All on real files; the processes of these tests are in `test_damage.py`.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+import zlib
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from pasts import ALL_KINDS, Past, damage
+
+import bccb
+import bccb.serve.books as books_module
+from bccb.ledger.event import Event, Kind
+from bccb.ledger.ledger import DamagedError, Ledger, LedgerError
+from bccb.serve.books import Books
+from bccb.serve.recovery import check_seals, fold, load
+from bccb.serve.server import opened
+
+
+@pytest.fixture(scope="module")
+def past(tmp_path_factory: pytest.TempPathFactory) -> Past:
+    """Two campaigns with a few hundred events of all kinds and no snapshot."""
+    made = Past(tmp_path_factory.mktemp("past") / "ledger.sqlite", seed=1)
+    made.live(300)
+    made.close()
+    return made
+
+
+@pytest.fixture
+def path(past: Past, tmp_path: Path) -> Path:
+    """A copy of that ledger."""
+    return Path(shutil.copy(past.path, tmp_path / "ledger.sqlite"))
+
+
+def states(path: Path) -> dict[str, bytes]:
+    """All campaigns after recovery."""
+    with opened(path) as books:
+        return {campaign.terms.name: campaign.to_bytes() for campaign in books}
+
+
+def dump(path: Path) -> list[str]:
+    with closing(sqlite3.connect(path)) as file:
+        return list(file.iterdump())
+
+
+def test_the_past_has_events_of_all_kinds(past: Past) -> None:
+    with closing(Ledger(past.path, read_only=True)) as ledger:
+        for account in ledger.accounts():
+            kinds = {event.kind for event in ledger.events(account.key)}
+            assert kinds == ALL_KINDS - ({Kind.LEARNED} if account.key == 1 else set())
+            assert ledger.snapshot(account.key) is None
+
+
+@pytest.mark.parametrize("every", [1, 7, 50, 100_000])
+@pytest.mark.parametrize("seed", [2, 3])
+def test_recovery_gives_the_state_of_the_process_that_never_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, every: int
+) -> None:
+    monkeypatch.setattr(books_module, "SNAPSHOT_EVERY", every)
+    past = Past(tmp_path / "ledger.sqlite", seed)
+    for _ in range(3):
+        past.live(60)
+        alive = past.states()
+        copy = Path(shutil.copytree(tmp_path, tmp_path / "copy") / "ledger.sqlite")  # a kill -9
+        with closing(Ledger(copy, read_only=True)) as ledger:
+            for account in ledger.accounts():
+                recovered = load(ledger, account)
+                from_the_first = fold(ledger, account, None)
+                assert recovered.to_bytes() == from_the_first.to_bytes() == alive[account.name]
+                assert recovered.swept == past.campaign(account.name).swept
+                snapshot = ledger.snapshot(account.key)
+                assert account.sequence - (snapshot.sequence if snapshot else 0) < every + 10
+        shutil.rmtree(tmp_path / "copy")
+    past.close()
+
+
+def test_a_stop_and_a_start_in_between_change_nothing(tmp_path: Path) -> None:
+    straight = Past(tmp_path / "straight.sqlite", seed=5)
+    straight.live(150)
+    stopped = Past(tmp_path / "stopped.sqlite", seed=5)
+    for _ in range(5):
+        stopped.live(30)
+        stopped.restart()
+    assert stopped.states() == straight.states()
+    assert dump_of_journal(stopped.path) == dump_of_journal(straight.path)
+    straight.close()
+    stopped.close()
+
+
+def dump_of_journal(path: Path) -> list[Event]:
+    with closing(Ledger(path, read_only=True)) as ledger:
+        return [event for account in ledger.accounts() for event in ledger.events(account.key)]
+
+
+def test_a_stop_keeps_a_snapshot_of_everything(tmp_path: Path) -> None:
+    past = Past(tmp_path / "ledger.sqlite", seed=6)
+    past.live(40)
+    past.restart()
+    for campaign in past.books:
+        snapshot = past.ledger.snapshot(campaign.key)
+        assert snapshot is not None
+        assert snapshot.sequence == campaign.sequence
+        assert snapshot.state == campaign.to_bytes()
+    past.close()
+
+
+# Damage
+
+
+def refusal(path: Path) -> str:
+    """What a start says of a damaged ledger; it leaves the ledger as it is."""
+    before = path.read_bytes()
+    with pytest.raises(LedgerError) as refused, opened(path):
+        pass
+    assert path.read_bytes() == before
+    return str(refused.value)
+
+
+CHANGES = {
+    "sequence": "1000",
+    "at": "at + 1",
+    "kind": "'unheard-of'",
+    "decision": "'nobody'",
+    "number": "number + 1",
+    "action": "1 - action",
+    "money": "money + 1",
+    "value": "0.25",
+    "price": "price + 0.001",
+    "probability": "probability / 2",
+    "remaining": "remaining + 1",
+    "detail": "zeroblob(length(detail))",
+    "seal": "seal + 1",
+}
+
+
+def test_every_column_is_tried() -> None:
+    assert {"campaign", *CHANGES} == set(Event._fields)
+
+
+@pytest.mark.parametrize("column", CHANGES)
+def test_a_change_of_any_column_is_told_with_its_place(path: Path, column: str) -> None:
+    """In an event that has something there."""
+    with closing(Ledger(path)) as ledger:
+        (account, _) = ledger.accounts()
+        event = next(
+            event
+            for event in ledger.events(account.key)
+            if event.sequence > 5 and getattr(event, column) is not None
+        )
+    damage(path, f"UPDATE journal SET {column} = {CHANGES[column]} WHERE {at(event)}")
+    told = refusal(path)
+    assert told.startswith(f"campaign {account.id} is damaged: "), told
+    assert f"event {event.sequence} " in told, told
+
+
+def at(event: Event) -> str:
+    return f"campaign = {event.campaign} AND sequence = {event.sequence}"
+
+
+@pytest.mark.parametrize("kind", sorted(ALL_KINDS))
+@pytest.mark.parametrize("column", ["at", "money", "remaining", "seal"])
+def test_a_change_of_any_kind_of_event_is_told_with_its_place(
+    path: Path, kind: str, column: str
+) -> None:
+    with closing(Ledger(path)) as ledger:
+        account = ledger.accounts()[1]
+        event = next(event for event in ledger.events(account.key) if event.kind == kind)
+    damage(path, f"UPDATE journal SET {column} = {column} + 1 WHERE {at(event)}")
+    told = refusal(path)
+    assert told.startswith(f"campaign {account.id} is damaged: at event {event.sequence} "), told
+    assert f"({kind})" in told
+
+
+def test_an_event_moved_to_another_campaign_is_told(path: Path) -> None:
+    moved = "campaign = 2, sequence = 5000"
+    damage(path, f"UPDATE journal SET {moved} WHERE sequence = 9 AND campaign = 1")
+    assert "event 9 is missing" in refusal(path)
+
+
+@pytest.mark.parametrize("sequence", [1, 2, 150])
+def test_a_missing_event_is_told(path: Path, sequence: int) -> None:
+    damage(path, f"DELETE FROM journal WHERE campaign = 1 AND sequence = {sequence}")
+    told = refusal(path)
+    assert told.startswith("campaign c")
+    assert f"event {sequence} is missing" in told
+
+
+def test_an_end_that_was_cut_off_is_told(path: Path) -> None:
+    with closing(Ledger(path)) as ledger:
+        last = ledger.accounts()[0].sequence
+    damage(path, f"DELETE FROM journal WHERE campaign = 1 AND sequence = {last}")
+    assert f"in its row sequence is {last}, but {last - 1} after its last event" in refusal(path)
+
+
+def test_an_event_that_was_added_is_told(path: Path) -> None:
+    with closing(Ledger(path)) as ledger:
+        last = ledger.accounts()[0].sequence
+    row = f"SELECT campaign, sequence + 1, at, 'paused', NULL, NULL, NULL, 0, {'NULL, ' * 3}"
+    row += f"remaining, NULL, seal FROM journal WHERE campaign = 1 AND sequence = {last}"
+    damage(path, f"INSERT INTO journal {row}")
+    assert f"at event {last + 1} (paused): seal is" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "id = 'c0'",
+        "name = 'other'",
+        "sequence = sequence - 1",
+        "seal = seal + 1",
+        "swept = sequence",
+        "budget = budget + 1",
+        "spent = spent - 1",
+        "reserved = reserved - 1",
+    ],
+)
+def test_a_changed_row_of_a_campaign_is_told(path: Path, change: str) -> None:
+    damage(path, f"UPDATE campaigns SET {change} WHERE key = 1")
+    told = refusal(path)
+    assert told.startswith("campaign c")
+    assert change.partition(" ")[0] in told or "at event 1 (opened): decision is" in told
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["state = zeroblob(length(state))", "state = x'00'", "seal = seal + 1", "sequence = 7"],
+)
+def test_a_changed_snapshot_is_told(path: Path, change: str) -> None:
+    with opened(path) as books:
+        books.keep_all()
+    damage(path, f"UPDATE snapshots SET {change} WHERE campaign = 1")
+    told = refusal(path)
+    assert "the snapshot after event " in told
+    assert "does not fit the journal" in told
+
+
+def test_what_lies_before_a_snapshot_is_checked_by_its_seals(path: Path) -> None:
+    with opened(path) as books:
+        books.keep_all()
+    damage(path, "UPDATE journal SET price = price + 1 WHERE campaign = 1 AND number = 3")
+    with closing(Ledger(path, read_only=True)) as ledger:
+        account, other = ledger.accounts()
+        load(ledger, account)  # a start does not read what it need not
+        check_seals(ledger, other, other.sequence)
+        with pytest.raises(DamagedError, match=r"event \d+ \(decision\) does not fit its seal"):
+            check_seals(ledger, account, account.sequence)
+        with pytest.raises(DamagedError, match=r"at event \d+ \(decision\): price is"):
+            fold(ledger, account, None)
+
+
+def test_a_flipped_bit_is_told_or_did_nothing(path: Path, past: Past) -> None:
+    """Anywhere in the file: pages of every table, of indices, headers, what is not used."""
+    whole, found = path.read_bytes(), random.Random(0)
+    ids = past.decision_ids()
+    told = []
+    for place in [*range(0, 110, 7), *(found.randrange(len(whole)) for _ in range(60))]:
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << found.randrange(8)
+        path.write_bytes(flipped)
+        for suffix in ("-wal", "-shm"):
+            Path(f"{path}{suffix}").unlink(missing_ok=True)
+        try:
+            with opened(path) as books:
+                assert {each.terms.name: each.to_bytes() for each in books} == past.kept, place
+                for campaign in books:  # and every id is still found
+                    known = books.known(campaign, ids[campaign.terms.name])
+                    assert len(known) == len(ids[campaign.terms.name]), place
+        except LedgerError as error:
+            told.append(str(error))
+    assert len(told) > 40
+    assert all(str(path) in each or "campaign c" in each for each in told)
+
+
+# Another version
+
+
+@pytest.fixture
+def older(path: Path) -> Path:
+    """A ledger that an older bccb has stopped in peace."""
+    with opened(path) as books:
+        books.keep_all()
+    damage(path, "UPDATE snapshots SET version = '0.0.1'")
+    return path
+
+
+def test_a_newer_version_goes_on_from_the_last_snapshot_and_keeps_it(
+    older: Path, past: Past
+) -> None:
+    assert states(older) == past.kept
+    with closing(Ledger(older, read_only=True)) as ledger:
+        for account in ledger.accounts():
+            origin = ledger.origin(account.key)
+            assert origin is not None
+            assert (origin.sequence, origin.version) == (account.sequence, bccb.__version__)
+    again = Past(older, seed=8)
+    again.live(50)
+    again.restart()
+    again.live(50)
+    alive = again.states()
+    again.close()
+    with closing(Ledger(older, read_only=True)) as ledger:
+        for account in ledger.accounts():
+            assert (
+                fold(ledger, account, ledger.origin(account.key)).to_bytes() == alive[account.name]
+            )
+
+
+def test_events_that_another_version_wrote_after_its_snapshot_are_not_folded(path: Path) -> None:
+    with opened(path) as books:
+        books.keep_all()
+    past = Past(path, seed=9)
+    past.live(5)
+    past.close()
+    damage(path, "UPDATE snapshots SET version = '0.0.1'")
+    told = refusal(path)
+    assert "bccb 0.0.1 wrote events after its last snapshot of c" in told
+    assert "start that version once more and stop it" in told
+
+
+def test_a_state_that_this_version_cannot_hold_is_told(older: Path) -> None:
+    longer = "CAST(state || x'00' AS BLOB)"
+    damage(older, f"UPDATE snapshots SET state = {longer} WHERE campaign = 1")
+    with closing(Ledger(older, read_only=True)) as ledger:
+        account = ledger.accounts()[0]
+        kept, seal = ledger.snapshot(1), ledger.seal_at(1, account.sequence)
+        assert kept is not None
+        assert seal is not None
+    sealed = zlib.crc32(kept.state, seal)
+    damage(older, f"UPDATE snapshots SET seal = {sealed} WHERE campaign = 1")
+    assert "is not of this version: it has " in refusal(older)
+
+
+# A commit that fails
+
+
+def test_books_that_gave_up_are_as_the_ledger_has_them(past: Past, path: Path) -> None:
+    with closing(Ledger(path)) as ledger:
+        books = Books(ledger)
+        order = [campaign.terms.name for campaign in books.open()]
+        first = next(iter(books))
+        books.record(first, first.turning(first.at, Kind.PAUSED))
+        books.write()
+        books.abandon()
+        books.refresh()
+        assert {each.terms.name: each.to_bytes() for each in books} == past.kept
+        assert [each.terms.name for each in books] == order
