@@ -12,6 +12,7 @@ def test_counts_of_the_last_ten_seconds_are_told() -> None:
         meter.add(second * SECOND, 1)
         meter.add(second * SECOND + 500_000, 2)
     assert meter.rate(29 * SECOND + 999_999) == 3.0
+    assert len(meter._counts) == 10  # older ones are forgotten
     assert meter.rate(34 * SECOND) == 1.5
     assert meter.rate(39 * SECOND) == 0.0
 
