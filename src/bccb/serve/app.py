@@ -22,7 +22,7 @@ from bccb.serve.access import Access
 from bccb.serve.answers import json_response, problem_response
 from bccb.serve.engine import Engine
 from bccb.serve.gate import Gate
-from bccb.serve.openapi import document
+from bccb.serve.openapi import answers, document
 from bccb.serve.problem import ProblemError, not_durable
 from bccb.serve.routes import api
 
@@ -79,7 +79,7 @@ def _operations(app: FastAPI, engine: Engine) -> None:
             return json_response({"status": "ok"})
         return json_response({"status": "failing", "detail": engine.trouble}, 503)
 
-    @app.get("/metrics", tags=["operations"], response_class=Response)
+    @app.get("/metrics", tags=["operations"], response_class=Response, responses=answers())
     async def metrics() -> Response:
         """Figures for Prometheus."""
         return Response(engine.metrics.text(), media_type="text/plain; version=0.0.4")

@@ -28,7 +28,8 @@ class Books:
         self._indexed = 0  # events that are in it
         self._before: dict[str, int] = {}  # the sequence of each changed campaign in the ledger
         self._kept: dict[str, int] = {}  # the sequence of its newest snapshot
-        self._stale: set[str] = set()  # campaigns that are not what the ledger has
+        self._used: set[str] = set()  # campaigns that commands have had in hand
+        self._stale: set[str] = set()  # campaigns that may not be what the ledger has
 
     def open(self) -> Iterator[Campaign]:
         """Bring up every campaign, one after the other."""
@@ -58,6 +59,7 @@ class Books:
         found = self._campaigns.get(id_)
         if found is None:
             raise unknown(f"there is no campaign {id_!r}")
+        self._used.add(id_)
         return found
 
     def named(self, name: str) -> Campaign | None:
@@ -130,13 +132,14 @@ class Books:
         self._forget()
 
     def abandon(self) -> None:
-        """Nothing that was recorded has happened: changed campaigns must be read again."""
+        """Nothing that was recorded has happened: campaigns that may be changed are read again."""
         self.ledger.roll_back()
-        self._stale.update(self._before)
+        self._stale.update(self._before, self._used)
         self._forget()
 
     def refresh(self) -> None:
-        """Read what was abandoned from the ledger again."""
+        """Begin with the books as the ledger has them: read again what was abandoned."""
+        self._used.clear()
         while self._stale:
             id_ = next(iter(self._stale))
             account = self.ledger.account(id_)
@@ -154,6 +157,7 @@ class Books:
 
     def _forget(self) -> None:
         self._events, self._by_decision, self._before, self._indexed = [], {}, {}, 0
+        self._used = set()
 
     def keep_all(self) -> None:
         """A snapshot of every campaign that has moved since its last one."""

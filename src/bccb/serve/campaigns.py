@@ -18,7 +18,10 @@ from bccb.serve.log import CONTROL, taken_names
 from bccb.serve.problem import ProblemError, conflict, invalid
 from bccb.serve.schemas import CampaignRequest, TimeHorizon
 from bccb.serve.terms import Terms
-from bccb.serve.views import EPOCH
+from bccb.serve.views import EPOCH, moment
+
+LAST_END = 221_845_392_000 * MICROS  # microseconds since 1970: the year 9000
+ENDS = "in the future, before the year 9000"
 
 
 def terms_of(asked: CampaignRequest, at: int) -> Terms:
@@ -28,8 +31,8 @@ def terms_of(asked: CampaignRequest, at: int) -> Terms:
         raise invalid("budget", asked.budget, f"above 0 and at most {MOST_MONEY:,.0f}")
     by_time = asked.horizon if isinstance(asked.horizon, TimeHorizon) else None
     ends_at = None if by_time is None else (by_time.ends_at - EPOCH) // timedelta(microseconds=1)
-    if ends_at is not None and ends_at <= at:
-        raise invalid("horizon.ends_at", str(by_time and by_time.ends_at), "in the future")
+    if ends_at is not None and not 0 <= ends_at <= LAST_END:
+        raise invalid("horizon.ends_at", str(by_time and by_time.ends_at), ENDS)
     treatments = tuple(asked.treatments)
     if CONTROL in treatments:
         raise invalid("treatments", CONTROL, "another name: it stands for those left alone")
@@ -63,6 +66,8 @@ def open_campaign(books: Books, at: int, terms: Terms) -> tuple[Campaign, bool]:
             return found, False
         told = f"there is another campaign with the name {terms.name!r}"
         raise conflict("name-taken", told, "name")
+    if terms.ends_at is not None and terms.ended(at):
+        raise invalid("horizon.ends_at", moment(terms.ends_at), ENDS)
     memory = None
     if terms.learned_from is not None:
         memory = _learned(books, terms)

@@ -40,7 +40,8 @@ def observe(
         if found is None:
             told = f"campaign {campaign_id} has made no decision {item.decision_id!r}"
             raise unknown(told, None if single else f"{i}.decision_id")
-        reported = item.value, _done(campaign.terms, found, item, where)
+        value = item.value + 0.0  # SQLite keeps no sign of zero, and seals would not fit
+        reported = value, _done(campaign.terms, found, item, where)
         if item.decision_id in planned:
             before, status = planned[item.decision_id], "already_recorded"
         else:
@@ -48,9 +49,9 @@ def observe(
         if status != "too_late" and before != reported:
             told = f"decision {item.decision_id!r} has the outcome {before[0]:g} already"
             raise conflict("outcome-differs", told, f"{where}value")
-        planned.setdefault(item.decision_id, before)
         answers.append({"decision_id": item.decision_id, "value": before[0], "status": status})
         if status == "recorded":
+            planned[item.decision_id] = reported
             fresh.append((found, reported))
     for found, reported in fresh:
         books.record(campaign, campaign.observing(at, found, *reported))
@@ -160,8 +161,8 @@ def sweep(books: Books, at: int) -> bool:
     """Let outcomes count as none whose window has passed; whether there may be more to do."""
     more = False
     for campaign in books:
-        if campaign.open and at >= campaign.sweep_at:
-            more = _sweep(books, at, campaign) or more
+        if campaign.open and campaign.now(at) >= campaign.sweep_at:
+            more = _sweep(books, at, books.campaign(campaign.id)) or more
     return more
 
 

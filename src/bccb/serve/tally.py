@@ -19,6 +19,7 @@ from bccb.intervals import Interval, Total, difference, wilson
 POINTS = 400  # of the trajectory; then every second one is dropped
 LEAST_CHANCE = 0.005  # of being left alone, below which a user tells nothing of the treatments
 RECENT = 20  # points over which the speed of spending is measured
+FORESEEABLE = 100 * 366 * 86_400 * 1_000_000  # microseconds: beyond that nobody can tell
 
 
 class Point(NamedTuple):
@@ -108,7 +109,10 @@ class Tally:
             return None
         first, last = self.points[-min(RECENT, len(self.points))], self.points[-1]
         spent, passed = last.spent - first.spent, last.at - first.at
-        return last.at + round(remaining / spent * passed) if spent > 0 and passed > 0 else None
+        if spent <= 0 or passed <= 0:
+            return None
+        left = remaining / spent * passed
+        return last.at + round(left) if left < FORESEEABLE else None
 
     def to_dict(self) -> dict[str, Any]:
         """The sums in plain types."""

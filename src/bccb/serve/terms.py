@@ -9,9 +9,10 @@ from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
+from bccb import drivers
 from bccb.errors import InputError
-from bccb.policies import make, spec_of
-from bccb.policy import Policy
+from bccb.policies import spec_of
+from bccb.policy import Policy, assemble
 
 LEAST_ELAPSED = 1e-6  # of the time: before it the first users would seem to be a flood
 FORECAST_WEIGHT = 0.1  # of the time: as long as what came counts as much as what was forecast
@@ -66,15 +67,20 @@ class Terms:
         if spec.after_history and self.learned_from is None:
             allowed = "one that needs no history, or learned_from must name a campaign"
             raise InputError("policy.name", self.policy, allowed)
-        return make(
-            self.policy,
-            budget=self.budget / 1_000_000,
+        made = assemble(
+            spec.name,
+            spec.composition,
+            budget=self.budget / drivers.MICROS,
             horizon=self.users or self.expected_users or 1,
             features=len(self.features),
             treatments=len(self.treatments),
             seed=self.seed,
-            **self.parameters,
+            parameters={**spec.parameters, **self.parameters},
+            after_history=spec.after_history,
         )
+        # through a float, large budgets would be some micros off
+        made.counts[[drivers.BUDGET, drivers.REMAINING, drivers.PLANNED]] = self.budget
+        return made
 
     def ended(self, at: int) -> bool:
         """Whether no more decisions are made."""

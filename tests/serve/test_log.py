@@ -1,0 +1,124 @@
+"""The log of a campaign, as it is downloaded."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import polars
+import pytest
+
+from bccb.data.readers import METADATA_KEY
+from bccb.serve import log
+from serve.service import Service, refused, user
+
+
+def lines(service: Service, campaign: str) -> list[dict[str, Any]]:
+    response = service.get(f"{campaign}/log")
+    assert response.headers["content-type"].startswith("application/x-ndjson")
+    assert f"{campaign}.ndjson" in response.headers["content-disposition"]
+    return [json.loads(line) for line in response.text.splitlines()]
+
+
+def parquet(service: Service, campaign: str) -> polars.DataFrame:
+    response = service.get(f"{campaign}/log", format="parquet")
+    assert response.status_code == 200, response.text
+    return polars.read_parquet(io.BytesIO(response.content))
+
+
+def test_a_log_tells_how_each_decision_ended(service: Service) -> None:
+    campaign = service.open(budget="4.00")["id"]
+    service.decide(campaign, "early", cost="1.00", age=1.5)
+    service.clock.advance(61)
+    service.sweep()
+    for id_, cost in (("seen", "1.00"), ("undone", "2.00"), ("poor", "3.00"), ("open", "1.00")):
+        service.decide(campaign, id_, cost=cost)
+    service.outcome(campaign, "seen", 0.25)
+    service.done(f"{campaign}/decisions/undone/cancel")
+    found = lines(service, campaign)
+    assert [
+        (row["decision_id"], row["treatment"], row["outcome"], row["status"]) for row in found
+    ] == [
+        ("early", "email", 0.0, "expired"),
+        ("seen", "email", 0.25, "observed"),
+        ("undone", "email", None, "cancelled"),
+        ("poor", "control", None, "open"),
+        ("open", "control", None, "open"),
+    ]
+    assert found[0] == {
+        "decision_id": "early",
+        "number": 1,
+        "at": "2027-01-15T08:00:00Z",
+        "age": 1.5,
+        "cost": 1.0,
+        "treatment": "email",
+        "probability": 1.0,
+        "price": 0.0,
+        "outcome": 0.0,
+        "status": "expired",
+    }
+
+
+def test_a_shadows_log_tells_what_was_done_and_what_was_proposed(service: Service) -> None:
+    campaign = service.open(mode="shadow", treatments=["email", "call"])["id"]
+    costs = {"email": "1.00", "call": "2.50"}
+    service.done(f"{campaign}/decisions", [{**user(id_), "costs": costs} for id_ in "abc"])
+    service.outcome(campaign, "a", 1, action="call")
+    service.outcome(campaign, "b", 0, action=None)
+    found = lines(service, campaign)
+    assert [
+        (row["treatment"], row["proposed"], row["outcome"], row["probability"]) for row in found
+    ] == [
+        ("call", "email", 1.0, None),
+        ("control", "email", 0.0, None),
+        (None, "email", None, None),
+    ]
+    assert [row["proposed_probability"] for row in found] == [1.0] * 3
+    assert (found[0]["cost:email"], found[0]["cost:call"]) == (1.0, 2.5)
+    assert parquet(service, campaign).drop("at").to_dicts() == [
+        {key: value for key, value in row.items() if key != "at"} for row in found
+    ]
+
+
+def test_times_are_told_to_the_microsecond(service: Service) -> None:
+    campaign = service.open()["id"]
+    begin = datetime(2027, 1, 15, 8, tzinfo=UTC)
+    for i in range(3):  # a whole second stands beside fractions of one
+        service.decide(campaign, f"d{i}")
+        service.clock.advance(0.5)
+    assert parquet(service, campaign)["at"].to_list() == [
+        begin + timedelta(seconds=i / 2) for i in range(3)
+    ]
+
+
+def test_a_log_without_decisions_is_empty_but_can_be_read(service: Service) -> None:
+    campaign = service.open(features=["age", "größe"])["id"]
+    assert lines(service, campaign) == []
+    frame = parquet(service, campaign)
+    assert frame.height == 0
+    assert frame.columns[3:6] == ["age", "größe", "cost"]
+
+
+def test_a_parquet_log_tells_which_column_plays_which_part(service: Service) -> None:
+    campaign = service.open(treatments=["email", "call"])["id"]
+    response = service.get(f"{campaign}/log", format="parquet")
+    stored = polars.read_parquet_metadata(io.BytesIO(response.content))[METADATA_KEY]
+    told = json.loads(stored)
+    assert told["treatments"] == ["email", "call"]
+    assert told["cost"] == ["cost:email", "cost:call"]
+    assert told["probability"] == "probability"
+
+
+def test_a_long_log_is_read_page_by_page(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log, "PAGE", 7)
+    campaign = service.open()["id"]
+    service.done(f"{campaign}/decisions", [user(f"d{i}") for i in range(50)])
+    assert [row["number"] for row in lines(service, campaign)] == list(range(1, 51))
+    assert parquet(service, campaign).height == 50
+
+
+def test_another_format_is_refused(service: Service) -> None:
+    campaign = service.open()["id"]
+    assert "csv" in refused(service.get(f"{campaign}/log", format="csv"), 422, "format")

@@ -1,0 +1,193 @@
+"""The OpenAPI document: what it promises holds, whatever is sent; and all of it is served here."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi import checks
+
+from bccb.serve.access import scope_for
+from serve.service import TERMS, Service, user
+
+ONE = "/v1/campaigns/{campaign_id}"
+CALLS = {  # and the scope that each needs
+    "GET /healthz": None,
+    "GET /readyz": None,
+    "GET /metrics": "read",
+    "GET /v1/campaigns": "read",
+    "POST /v1/campaigns": "admin",
+    f"GET {ONE}": "read",
+    f"GET {ONE}/report": "read",
+    f"GET {ONE}/log": "read",
+    f"POST {ONE}/pause": "admin",
+    f"POST {ONE}/resume": "admin",
+    f"POST {ONE}/close": "admin",
+    f"POST {ONE}/budget": "admin",
+    f"POST {ONE}/decisions": "decide",
+    f"PUT {ONE}/decisions/{{decision_id}}/outcome": "decide",
+    f"POST {ONE}/outcomes": "decide",
+    f"POST {ONE}/decisions/{{decision_id}}/cancel": "decide",
+    f"POST {ONE}/decisions/{{decision_id}}/settle": "decide",
+}
+CAN_BE_WRONG = (  # the others have neither a body nor anything else to get wrong
+    "POST /v1/campaigns",
+    "/log",
+    "/budget",
+    "/decisions",
+    "/outcome",
+    "/outcomes",
+    "/cancel",
+    "/settle",
+)
+DECISIONS = ("known", "listed", "undone")
+CONFORMANCE = [
+    not_a_server_error,
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_headers_conformance,
+    checks.response_schema_conformance,
+]
+EXAMPLES = settings(
+    max_examples=settings().max_examples // 2,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server in a process of its own."""
+    server = subprocess.Popen(
+        [sys.executable, "-m", "bccb", "serve", "--port", "0"],
+        cwd=tmp_path_factory.mktemp("documented"),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdout is not None
+    try:
+        yield server.stdout.readline().removeprefix("serving on ").strip()
+    finally:
+        server.terminate()
+        server.wait(30)
+        server.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def campaigns(url: str) -> dict[str, str]:
+    """One campaign to work with and one to pause and close, with some decisions each."""
+    found = {}
+    for name in ("works", "ends"):
+        body = {"name": name, **TERMS, "budget": "1000000"}
+        found[name] = httpx.post(f"{url}/v1/campaigns", json=body).json()["id"]
+        decisions = f"{url}/v1/campaigns/{found[name]}/decisions"
+        httpx.post(decisions, json=[user(id_) for id_ in DECISIONS]).raise_for_status()
+    return found
+
+
+@pytest.fixture(scope="module")
+def api(url: str) -> Any:
+    return schemathesis.openapi.from_url(f"{url}/openapi.json")
+
+
+def strategy(api: Any, call: str, mode: GenerationMode) -> Any:
+    method, path = call.split()
+    return api[path][method].as_strategy(generation_mode=mode)
+
+
+def test_the_document_tells_of_every_call_and_no_other(api: Any) -> None:
+    paths = api.raw_schema["paths"]
+    found = {f"{method.upper()} {path}" for path, calls in paths.items() for method in calls}
+    assert found == set(CALLS)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_whatever_is_sent_is_answered_as_documented(api: Any, call: str) -> None:
+    @EXAMPLES
+    @given(strategy(api, call, GenerationMode.POSITIVE))
+    def check(case: Any) -> None:
+        case.call_and_validate(excluded_checks=[checks.positive_data_acceptance])
+
+    check()
+
+
+@pytest.mark.parametrize("call", [call for call in CALLS if call.endswith(CAN_BE_WRONG)])
+def test_what_is_wrong_is_refused_as_documented(api: Any, call: str) -> None:
+    @EXAMPLES
+    @given(strategy(api, call, GenerationMode.NEGATIVE))
+    def check(case: Any) -> None:
+        case.call_and_validate(excluded_checks=[checks.positive_data_acceptance])
+
+    check()
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_calls_on_real_campaigns_are_answered_as_documented(
+    api: Any, call: str, campaigns: dict[str, str]
+) -> None:
+    """Ids and names are those of a campaign; whatever else there is stays as it was made."""
+    answered = set()
+    campaign = campaigns["ends" if call.endswith(("pause", "resume", "close")) else "works"]
+
+    decision = "undone" if call.endswith("cancel") else "known"
+
+    @EXAMPLES
+    @given(strategy(api, call, GenerationMode.POSITIVE))
+    def check(case: Any) -> None:
+        for name, value in (("campaign_id", campaign), ("decision_id", decision)):
+            if name in case.path_parameters:
+                case.path_parameters[name] = value
+        fit(case.body)
+        response = case.call()
+        case.validate_response(response, checks=CONFORMANCE)
+        answered.add(response.status_code)
+
+    check()
+    assert answered & {200, 201}, f"only {answered}"
+
+
+def fit(body: Any) -> None:
+    """Have generated users bring the campaign's feature and treatment, and outcomes its users."""
+    for each in body if isinstance(body, list) else [body]:
+        if not isinstance(each, dict):
+            continue
+        if "value" in each and "decision_id" in each:
+            each["decision_id"] = "listed"
+        for field, name in (("features", "age"), ("costs", "email")):
+            if isinstance(each.get(field), dict) and each[field]:
+                each[field] = {name: next(iter(each[field].values()))}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_every_call_needs_the_scope_that_is_documented(call: str) -> None:
+    method, path = call.split()
+    found = scope_for(method, path.format(campaign_id="c1", decision_id="d1"))
+    assert (found and found.value) == CALLS[call]
+
+
+def test_every_call_that_needs_a_key_says_how_it_is_refused(service: Service) -> None:
+    paths = service.get("/openapi.json").json()["paths"]
+    for call, scope in CALLS.items():
+        method, path = call.split()
+        told = paths[path][method.lower()]
+        assert (scope is not None) == ({"401", "403"} <= set(told["responses"])), call
+        assert told["description"], call
+
+
+def test_the_page_with_the_document_needs_no_other_server(service: Service) -> None:
+    page = service.get("/docs")
+    assert page.headers["content-type"].startswith("text/html")
+    used = re.findall(r"""(?:src|href|url)\s*[=:]\s*["']([^"']+)""", page.text)
+    assert len(used) >= 4
+    for address in used:
+        assert re.match(r"/(docs/|openapi\.json)", address), address
+        assert service.get(address).status_code == 200, address
+    assert "//" not in re.sub(r"(?m)^\s*//.*$|<!--.*?-->", "", page.text)

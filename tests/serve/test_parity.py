@@ -1,0 +1,282 @@
+"""What the library decides is what the service decides, to the bit."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars
+import pytest
+
+import bccb
+from bccb.cli import main
+from bccb.data.readers import read_complete_rows
+from bccb.decision import Decision
+from bccb.policy import Policy
+from bccb.types import Floats
+from serve.service import Service
+
+BLOCK = 500  # users: some one by one, the rest in a list
+SINGLES = 25
+
+
+@dataclass
+class Run:
+    """A campaign and a policy that get the same users and outcomes in the same order."""
+
+    service: Service
+    campaign: str
+    policy: Policy
+    features: list[str]
+    treatments: list[str]
+    rng: np.random.Generator
+    made: dict[str, Decision] = field(default_factory=dict)
+    outcomes: dict[str, float] = field(default_factory=dict)
+    sent: list[dict[str, Any]] = field(default_factory=list)
+
+    def user(self) -> dict[str, Any]:
+        x = self.rng.normal(size=len(self.features)).round(3).tolist()
+        cents = self.rng.integers(5, 200, len(self.treatments)).tolist()
+        body = {
+            "decision_id": f"u{len(self.sent)}",
+            "features": dict(zip(self.features, x, strict=True)),
+            "costs": {n: f"{c / 100:.2f}" for n, c in zip(self.treatments, cents, strict=True)},
+        }
+        self.sent.append(body)
+        return body
+
+    def decide(self, users: list[dict[str, Any]], single: bool) -> None:
+        """Ask both, and compare."""
+        told = self.service.done(f"{self.campaign}/decisions", users[0] if single else users)
+        for body, answer in zip(users, [told] if single else told, strict=True):
+            costs = [float(text) for text in body["costs"].values()]
+            found = self.policy.decide(list(body["features"].values()), cost=costs)
+            names = [None, *self.treatments]
+            assert answer["treatment"] == names[found.action]
+            assert answer["price"] == found.price
+            assert answer["probability"] == found.probability
+            self.made[body["decision_id"]] = found
+
+    def draw(self, id_: str) -> float:
+        decision = self.made[id_]
+        lift = 0.2 * decision.action if decision.features[0] > 0 else 0.0
+        return float(self.rng.random() < 0.1 + lift)
+
+    def observe(self, ids: list[str], single: bool) -> None:
+        values = {id_: self.draw(id_) for id_ in ids}
+        if single:
+            for id_, value in values.items():
+                assert self.service.outcome(self.campaign, id_, value).is_success
+        elif ids:
+            items = [{"decision_id": id_, "value": value} for id_, value in values.items()]
+            self.service.done(f"{self.campaign}/outcomes", items)
+        for id_, value in values.items():
+            self.policy.observe(self.made[id_], value)
+        self.outcomes |= values
+
+    def block(self, late: list[str]) -> list[str]:
+        """A block of users and most of their outcomes; those that come late."""
+        first = len(self.sent)
+        for _ in range(SINGLES):
+            self.decide([self.user()], single=True)
+            self.observe([self.sent[-1]["decision_id"]], single=True)
+        self.decide([self.user() for _ in range(BLOCK - SINGLES)], single=False)
+        ids = [body["decision_id"] for body in self.sent[first + SINGLES :]]
+        self.rng.shuffle(ids)
+        self.observe([*late, *ids[:-100]], single=False)
+        return ids[-100:]
+
+    def cancel(self, id_: str) -> None:
+        self.service.done(f"{self.campaign}/decisions/{id_}/cancel")
+        self.policy.cancel(self.made[id_])
+
+    def check_state(self) -> None:
+        machine = self.service.books.campaign(self.campaign).machine
+        assert machine.counts.tobytes() == self.policy.counts.tobytes()
+        assert machine.memory.tobytes() == self.policy.memory.tobytes()
+
+
+def run(service: Service, policy: str, users: int, features: int, treatments: int) -> Run:
+    """All users through both, with late outcomes, cancellations, more money and a restart."""
+    xs = [f"x{j}" for j in range(features)]
+    ks = [f"offer {k}" for k in range(1, treatments + 1)]
+    budget = users * 0.3
+    campaign = service.open(
+        budget=f"{budget:.2f}",
+        horizon={"users": users},
+        features=xs,
+        treatments=ks,
+        policy={"name": policy},
+        seed=11,
+        outcome_window_seconds=10**6,
+    )
+    shape: dict[str, Any] = {"features": features, "treatments": treatments, "seed": 11}
+    made = bccb.make(policy, budget=round(budget, 2), horizon=users, **shape)
+    both = Run(service, campaign["id"], made, xs, ks, np.random.default_rng(5))
+    late: list[str] = []
+    for i in range(users // BLOCK):
+        late = both.block(late)
+        both.cancel(late.pop())
+        if i == users // BLOCK // 2:
+            service.done(f"{both.campaign}/budget", {"add": "250.50"})
+            made.add_budget(250.5)
+            service.restart()
+        service.clock.advance(1.5)
+    both.check_state()
+    assert service.campaign(both.campaign)["treated"] > users // 20
+    return both
+
+
+def actions_of(both: Run) -> list[str]:
+    names = ["control", *both.treatments]
+    return [names[both.made[body["decision_id"]].action] for body in both.sent]
+
+
+def check_log(both: Run) -> bytes:
+    """The downloaded log is what was sent and answered; as Parquet."""
+    response = both.service.get(f"{both.campaign}/log", format="parquet")
+    assert response.headers["content-type"] == "application/vnd.apache.parquet"
+    frame = polars.read_parquet(io.BytesIO(response.content))
+    assert frame["decision_id"].to_list() == [body["decision_id"] for body in both.sent]
+    assert frame["number"].to_list() == list(range(1, len(both.sent) + 1))
+    for name in both.features:
+        assert frame[name].to_list() == [body["features"][name] for body in both.sent]
+    for name in both.treatments:
+        column = "cost" if len(both.treatments) == 1 else f"cost:{name}"
+        assert frame[column].to_list() == [float(body["costs"][name]) for body in both.sent]
+    assert frame["treatment"].to_list() == actions_of(both)
+    decisions = [both.made[body["decision_id"]] for body in both.sent]
+    assert frame["probability"].to_list() == [each.probability for each in decisions]
+    assert frame["price"].to_list() == [each.price for each in decisions]
+    outcomes = [both.outcomes.get(body["decision_id"]) for body in both.sent]
+    assert frame["outcome"].to_list() == outcomes
+    assert frame["at"].is_sorted()
+    assert frame.schema["at"] == polars.Datetime("us", "UTC")
+    lines = both.service.get(f"{both.campaign}/log").text
+    same = polars.read_ndjson(io.StringIO(lines), infer_schema_length=None)
+    assert same.drop("at").equals(frame.drop("at"))
+    return response.content
+
+
+@pytest.mark.compiled
+def test_the_service_decides_and_learns_as_the_library_does(
+    service: Service, tmp_path: Path
+) -> None:
+    both = run(service, "pooled-bayes", users=20_000, features=4, treatments=1)
+    (tmp_path / "log.parquet").write_bytes(check_log(both))
+    log, _, incomplete = read_complete_rows(tmp_path / "log.parquet")
+    assert (log.users, incomplete) == (len(both.outcomes), 20_000 - len(both.outcomes))
+    assert log.feature_names == tuple(both.features)
+
+
+@pytest.mark.compiled
+def test_so_it_does_with_several_treatments(service: Service) -> None:
+    both = run(service, "bccb", users=4_000, features=3, treatments=2)
+    check_log(both)
+
+
+def test_so_it_does_for_a_few_users_in_plain_python(service: Service) -> None:
+    check_log(run(service, "bccb", users=500, features=2, treatments=2))
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_users_decided_in_lists_are_decided_as_one_by_one(service: Service, size: int) -> None:
+    """Also where the horizon is a time, and the users to come are counted anew for each."""
+    rng = np.random.default_rng(1)
+    xs: Floats = rng.normal(size=100)
+    horizon = {"ends_at": "2027-01-15T09:00:00Z"}
+    policy = {"name": "bccb", "params": {"warm_up": 20}}
+    one = service.open(name="one", policy=policy, horizon=horizon, budget="20")["id"]
+    many = service.open(name="many", policy=policy, horizon=horizon, budget="20")["id"]
+    service.clock.advance(60)
+    users = [
+        {"decision_id": f"u{i}", "features": {"age": x}, "costs": {"email": "1"}}
+        for i, x in enumerate(xs.tolist())
+    ]
+    single = [service.done(f"{one}/decisions", user) for user in users]
+    listed: list[Any] = []
+    for first in range(0, 100, size):
+        listed += service.done(f"{many}/decisions", users[first : first + size])
+    assert listed == single
+
+
+def test_users_who_are_asked_for_together_are_decided_as_one_by_one(service: Service) -> None:
+    terms: dict[str, Any] = {"policy": {"name": "thompson"}, "budget": "60", "seed": 4}
+    campaigns = [service.open(**terms)["id"] for _ in range(2)]
+
+    def body(i: int) -> dict[str, Any]:
+        return {"decision_id": f"u{i}", "features": {"age": i / 7}, "costs": {"email": "1"}}
+
+    async def ask() -> list[Any]:
+        """Singles, lists and retries for both campaigns, all at once."""
+        asked = []
+        for i in range(0, 100, 4):
+            for campaign in campaigns:
+                path = f"/v1/campaigns/{campaign}/decisions"
+                for what in (body(i), [body(i + 1), body(i)], [body(i + 2), body(i + 3)], body(i)):
+                    asked.append(service.http.post(path, json=what))
+        return [response.json() for response in await asyncio.gather(*asked)]
+
+    answers = service.run(ask())
+    told: list[dict[str, Any]] = []
+    for answer in answers:
+        told += answer if isinstance(answer, list) else [answer]
+    for campaign in campaigns:
+        frame = polars.read_ndjson(io.StringIO(service.get(f"{campaign}/log").text))
+        policy = bccb.make("thompson", budget=60, horizon=100, features=1, seed=4)
+        for row in frame.iter_rows(named=True):
+            found = policy.decide([row["age"]], cost=1.0)
+            assert row["treatment"] == ("control", "email")[found.action]
+            assert row["probability"] == found.probability
+            treatment = None if found.action == 0 else "email"
+            same = [each for each in told if each["decision_id"] == row["decision_id"]]
+            assert len(same) in (2, 6)  # of both campaigns
+            assert any(
+                each["treatment"] == treatment and each["probability"] == found.probability
+                for each in same
+            )
+        assert len(frame) == 100
+
+
+@pytest.mark.compiled
+def test_a_downloaded_log_can_be_evaluated(
+    service: Service,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    campaign = service.open(
+        policy={"name": "thompson"}, budget="400", horizon={"users": 600}, name="log"
+    )["id"]
+    rng = np.random.default_rng(0)
+    for first in range(0, 600, 20):
+        ids = [f"u{i}" for i in range(first, first + 20)]
+        service.done(
+            f"{campaign}/decisions",
+            [
+                {"decision_id": id_, "features": {"age": rng.normal()}, "costs": {"email": "1"}}
+                for id_ in ids
+            ],
+        )
+        values = (rng.random(20) < 0.4).astype(float).tolist()
+        service.done(
+            f"{campaign}/outcomes",
+            [{"decision_id": id_, "value": y} for id_, y in zip(ids, values, strict=True)],
+        )
+    for id_ in ("open", "undone"):
+        service.decide(campaign, id_)
+    service.done(f"{campaign}/decisions/undone/cancel")
+    path = tmp_path / "log.parquet"
+    path.write_bytes(service.get(f"{campaign}/log", format="parquet").content)
+    monkeypatch.setattr(sys, "argv", ["bccb", "evaluate", str(path), "--policy", "treat-all"])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    told = capsys.readouterr()
+    assert not stopped.value.code, told.err
+    assert "600" in told.out + told.err
+    assert "SNIPS" in told.out or "IPW" in told.out
