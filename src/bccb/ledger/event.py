@@ -49,7 +49,7 @@ class Event(NamedTuple):
 
 FIELDS = Event._fields
 _NUMBERS = struct.Struct("<qqqqqqqdddbqq")
-_NONE, _NAN = -1, float("nan")  # and a bit that tells them from a value
+_NONE, _NAN = -1, float("nan")  # the first with a bit of its own; SQLite keeps no other NaN
 
 
 def seal_of(row: Sequence[Any], before: int) -> int:
@@ -58,13 +58,7 @@ def seal_of(row: Sequence[Any], before: int) -> int:
     probability, remaining, detail = row[10:13]
     names = f"{kind}\n{decision or ''}".encode()
     missing = (
-        (decision is None)
-        | (number is None) << 1
-        | (action is None) << 2
-        | (value is None) << 3
-        | (price is None) << 4
-        | (probability is None) << 5
-        | (detail is None) << 6
+        (decision is None) | (number is None) << 1 | (action is None) << 2 | (detail is None) << 3
     )
     packed = _NUMBERS.pack(
         campaign,
