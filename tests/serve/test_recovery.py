@@ -316,6 +316,16 @@ def test_a_newer_version_goes_on_from_the_last_snapshot_and_keeps_it(
             )
 
 
+def test_events_that_another_version_wrote_before_any_snapshot_are_not_folded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bccb.serve.campaigns.__version__", "0.0.1")
+    past = Past(tmp_path / "ledger.sqlite", seed=9)
+    past.live(5)
+    past.close()
+    assert "bccb 0.0.1 wrote events after its last snapshot of c" in refusal(past.path)
+
+
 def test_events_that_another_version_wrote_after_its_snapshot_are_not_folded(path: Path) -> None:
     with opened(path) as books:
         books.keep_all()
