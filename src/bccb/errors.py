@@ -3,6 +3,16 @@
 LONGEST = 200  # characters of a value in a message
 
 
+def shown(value: object, longest: int = LONGEST) -> str:
+    """A value as a message shows it, cut where it is long.
+
+    >>> shown("a" * 300, 5)
+    "'aaaa…"
+    """
+    text = repr(value)
+    return text if len(text) <= longest else f"{text[:longest]}…"
+
+
 class BccbError(Exception):
     """The root of bccb's errors."""
 
@@ -11,9 +21,7 @@ class InputError(BccbError, ValueError):
     """A value from outside is not allowed; the message names the field, the value and the range."""
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
-        text = repr(value)
-        shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
-        super().__init__(f"{field} is {shown}, but must be {allowed}")
+        super().__init__(f"{field} is {shown(value)}, but must be {allowed}")
         self.field = field
 
 

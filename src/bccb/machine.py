@@ -112,6 +112,16 @@ class Machine:
             raise InputError("users", users, f"from 0 to {MOST_USERS}")
         self.counts[drivers.HORIZON] = self.counts[drivers.NUMBER] + max(round(users), 1)
 
+    def begin_with(self, micros: int) -> None:
+        """Have this budget, to the micro, before the first user."""
+        for count in (drivers.BUDGET, drivers.REMAINING, drivers.PLANNED):
+            self.counts[count] = micros
+
+    @property
+    def planned(self) -> tuple[int, int]:
+        """The micros that are planned, and how many users were decided on before the plan."""
+        return int(self.counts[drivers.PLANNED]), int(self.counts[drivers.SINCE])
+
     def add_micros(self, micros: int) -> None:
         """Add to the budget, and plan anew from here: what is left is for the users to come."""
         whole = int(self.counts[drivers.BUDGET]) + micros
@@ -208,9 +218,30 @@ class Machine:
         same = self.composition == other.composition and self.parameters == other.parameters
         if not same or self.memory.shape != other.memory.shape or self.decisions:
             raise StateError(f"{self.name} cannot adopt what {other.name} has learned")
-        self.memory[:] = other.memory
+        self.remember(other.memory.tobytes())
         self.counts[drivers.HISTORY] = other.counts[drivers.HISTORY] + other.decisions
         self.needs_history = other.needs_history
+
+    def remember(self, memory: bytes) -> None:
+        """Begin with what a policy of the same make had in its memory."""
+        self.memory[:] = np.frombuffer(memory)
+        self.counts[drivers.HISTORY] = 0
+        self.needs_history = False
+
+    # Keeping
+
+    def snapshot(self) -> bytes:
+        """The state, but for its make."""
+        return self.counts.tobytes() + self.memory.tobytes()
+
+    def restore(self, state: bytes) -> None:
+        """Continue from what :meth:`snapshot` gave."""
+        size = self.counts.nbytes
+        if len(state) != size + self.memory.nbytes:
+            raise StateError(f"a state of {len(state)} bytes is not one of this {self.name}")
+        self.counts[:] = np.frombuffer(state[:size], np.int64)
+        self.memory[:] = np.frombuffer(state[size:])
+        self.needs_history = bool(self.counts[drivers.HISTORY] == drivers.NOT_LEARNED)
 
     def check(self, features: int, treatments: int, where: str = "the log") -> None:
         """Refuse users with other dimensions than this policy's."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,7 +12,7 @@ import polars as pl
 import pytest
 
 from bccb.cli import main
-from bccb.data.readers import METADATA_KEY, read_complete_rows, read_finished, read_log
+from bccb.data.readers import read_complete_rows, read_finished, read_log
 from bccb.data.schema import Columns
 from bccb.errors import InputError
 
@@ -49,7 +48,7 @@ def save(tmp_path: Path) -> Save:
     def save(columns: Columns = COLUMNS, times: int = 1, **changes: list[Any]) -> Path:
         path = tmp_path / "log.parquet"
         frame = pl.concat([pl.DataFrame(ROWS | changes)] * times)
-        frame.write_parquet(path, metadata={METADATA_KEY: json.dumps(asdict(columns))})
+        frame.write_parquet(path, metadata=columns.metadata())
         return path
 
     return save

@@ -74,7 +74,7 @@ def test_seals_stay_what_they_are() -> None:
 
 
 def test_a_decision_ends_in_one_of_three_ways() -> None:
-    assert ENDS == ("outcome", "expiry", "cancellation")
+    assert list(ENDS) == ["outcome", "expiry", "cancellation"]
 
 
 def _bits(value: object) -> object:

@@ -10,7 +10,7 @@ from typing import Any
 import polars
 import pytest
 
-from bccb.data.readers import METADATA_KEY
+from bccb.data.schema import METADATA_KEY
 from bccb.serve import log
 from serve.service import Service, refused, user
 

@@ -348,7 +348,7 @@ def test_a_state_that_this_version_cannot_hold_is_told(older: Path) -> None:
         assert seal is not None
     sealed = zlib.crc32(kept.state, seal)
     damage(older, f"UPDATE snapshots SET seal = {sealed} WHERE campaign = 1")
-    assert "is not of this version: it has " in refusal(older)
+    assert "is not of this version: a state of " in refusal(older)
 
 
 # A commit that fails

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +25,15 @@ LedgerFile = Annotated[
 DEFAULT_LEDGER = Path("bccb.sqlite")
 
 
+@contextmanager
+def ending_in_peace() -> Iterator[None]:
+    """A signal ends the service in peace: everything is kept."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        notes.print("stopped", highlight=False)
+
+
 def command(
     host: Annotated[
         str, typer.Option("--host", help="Address to listen on; any but loopback needs API keys.")
@@ -40,22 +51,16 @@ def command(
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    listener = bind(host, port)
-    with notes.status("reading the ledger") as status:
-        books_of = opened(ledger, lambda name: status.update(f"reading the ledger: {name}"))
-        books = books_of.__enter__()
-    keys = Ledger(ledger, read_only=True)
-    try:
+    with ending_in_peace(), ExitStack() as stack:
+        listener = stack.enter_context(closing(bind(host, port)))
+        with notes.status("reading the ledger") as status:
+            told = "reading the ledger: {}"
+            books = stack.enter_context(opened(ledger, lambda n: status.update(told.format(n))))
+        keys = stack.enter_context(closing(Ledger(ledger, read_only=True)))
         access = Access(keys, host)
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{listener.getsockname()[1]}"
         out.print(f"serving on {address}", highlight=False, soft_wrap=True)
-        told = f"ledger {ledger} · API at /docs · Ctrl-C to stop"
-        notes.print(told, highlight=False, soft_wrap=True)
+        hint = f"ledger {ledger} · API at /docs · Ctrl-C to stop"
+        notes.print(hint, highlight=False, soft_wrap=True)
         serve(books, access, listener)
-    except KeyboardInterrupt:  # a signal has ended it, and everything is kept
-        notes.print("stopped", highlight=False)
-    finally:
-        keys.close()
-        listener.close()
-        books_of.__exit__(None, None, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from bccb.data import costs
 from bccb.data.formats import check_header, load_polars, readable, scan_file, suffix_of
-from bccb.data.schema import Columns, as_text, columns_of, one_of
+from bccb.data.schema import METADATA_KEY, Columns, as_text, columns_of, one_of
 from bccb.errors import InputError
 from bccb.files import written_whole
 from bccb.types import (
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 FilePath: TypeAlias = str | os.PathLike[str]
 
 MOST_LEVELS = 50  # of a categorical feature, and of the treatment column
-METADATA_KEY = "bccb"  # in Parquet's metadata, where `write_log` keeps the columns
 
 
 def read_log(path: FilePath, columns: Columns | None = None) -> Log:
@@ -90,7 +89,7 @@ def write_log(log: Log, path: FilePath) -> None:
         parts |= zip(columns.effects, log.effects.T, strict=True)
     if log.probabilities is not None:
         parts |= zip(columns.probability_columns, [log.probabilities], strict=True)
-    told = {METADATA_KEY: json.dumps(asdict(columns))}
+    told = columns.metadata()
     with written_whole(target) as draft:
         try:
             polars.DataFrame(parts).write_parquet(draft, metadata=told)

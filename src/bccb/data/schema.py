@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from difflib import get_close_matches
 from types import MappingProxyType
 
@@ -11,6 +12,7 @@ from bccb.errors import InputError
 from bccb.types import COST_RANGE, LEAST_COST, MOST_COST, Log
 
 MOST_LISTED = 20  # names in one error message
+METADATA_KEY = "bccb"  # in the metadata of Parquet files that tell their own columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,10 @@ class Columns:
             raise InputError("cost", self.cost, COST_RANGE)
         if self.shares and not (min(self.shares) > 0 and abs(sum(self.shares) - 1) < 1e-6):
             raise InputError("shares", self.shares, "all above 0, with the sum 1")
+
+    def metadata(self) -> dict[str, str]:
+        """What a Parquet file keeps of them, so that readers need not be told."""
+        return {METADATA_KEY: json.dumps(asdict(self))}
 
     @property
     def cost_columns(self) -> tuple[str, ...]:

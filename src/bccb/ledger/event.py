@@ -16,7 +16,7 @@ class Kind(StrEnum):
     LEARNED = "learned"  # detail: the memory of the campaign that it begins with
     DECISION = "decision"  # detail: costs and trace; money: what is held for the treatment
     OUTCOME = "outcome"  # value: as reported; money: what returned
-    EXPIRY = "expiry"  # no outcome within the window
+    EXPIRY = "expiry"  # no outcome within the window; money: what returned
     CANCELLATION = "cancellation"  # money: what returned
     SETTLEMENT = "settlement"  # money: what the treatment cost in the end
     BUDGET = "budget"  # money: what was added
@@ -25,7 +25,13 @@ class Kind(StrEnum):
     CLOSED = "closed"
 
 
-ENDS = (Kind.OUTCOME, Kind.EXPIRY, Kind.CANCELLATION)  # of a decision: it has one at most
+# A decision has one end at most, after which it is
+ENDS: dict[str, str] = {
+    Kind.OUTCOME: "observed",
+    Kind.EXPIRY: "expired",
+    Kind.CANCELLATION: "cancelled",
+}
+SECOND = 1_000_000  # microseconds, the unit of times
 
 
 class Event(NamedTuple):

@@ -7,13 +7,13 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 from starlette.requests import ClientDisconnect, Request
 
-from bccb.serve.problem import ProblemError
+from bccb.errors import shown
+from bccb.serve.problem import LONGEST, ProblemError
 from bccb.serve.schemas import BY_TIME, BY_USERS
 
 T = TypeVar("T")
 
 MOST_BYTES = 8_000_000  # of a body: a thousand users with some two hundred features
-LONGEST_INPUT = 100  # characters of a value in a message
 
 
 async def read(request: Request) -> bytes:
@@ -52,11 +52,10 @@ def _problem(error: ValidationError) -> ProblemError:
         return ProblemError(400, "not-json", f"the body is not JSON: {first['msg']}")
     tags = (BY_USERS, BY_TIME)
     field = ".".join(str(part) for part in first["loc"] if part not in tags and part != "[key]")
-    given = repr(first["input"])
-    shown = given if len(given) <= LONGEST_INPUT else f"{given[:LONGEST_INPUT]}…"
     reason = first["msg"].removeprefix("Value error, ")
     if first["type"] == "missing":
         told = f"{field or 'the body'} is missing"
     else:
-        told = f"{field or 'the body'} is {shown}: {reason[:1].lower()}{reason[1:]}"
+        given, why = shown(first["input"], LONGEST), f"{reason[:1].lower()}{reason[1:]}"
+        told = f"{field or 'the body'} is {given}: {why}"
     return ProblemError(422, "invalid-field", told, field or None)

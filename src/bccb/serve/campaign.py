@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bccb import drivers
-from bccb.errors import StateError
 from bccb.ledger.event import ENDS, Event, Kind, seal_of
 from bccb.ledger.ledger import Account, DamagedError
 from bccb.ledger.money import MICROS
@@ -24,7 +22,7 @@ from bccb.serve.tally import Point, Tally
 from bccb.serve.terms import Terms
 from bccb.types import Floats, Ints
 
-STATUS = {Kind.PAUSED: "paused", Kind.RESUMED: "running", Kind.CLOSED: "closed"}
+RUNS = {Kind.PAUSED: "paused", Kind.RESUMED: "running", Kind.CLOSED: "closed"}
 
 
 class Known(NamedTuple):
@@ -127,9 +125,7 @@ class Campaign:
 
     def learning(self, at: int, memory: bytes) -> Event:
         """Begin with what another campaign has learned."""
-        self.machine.memory[:] = np.frombuffer(memory)
-        self.machine.counts[drivers.HISTORY] = 0
-        self.machine.needs_history = False
+        self.machine.remember(memory)
         return self._event(at, Kind.LEARNED, detail=memory)
 
     def deciding(
@@ -247,12 +243,10 @@ class Campaign:
 
     def planned(self, at: int, decisions: int) -> int:
         """Micros that even spending would have spent: over users, or over time."""
-        counts = self.machine.counts
-        money = int(counts[drivers.PLANNED])
+        money, since = self.machine.planned
         if self.terms.users is None:
             share = self.terms.elapsed(at, self.planned_at)
         else:
-            since = int(counts[drivers.SINCE])
             share = min((decisions - since) / max(self.terms.users - since, 1), 1.0)
         return self.budget - money + int(money * share)
 
@@ -271,8 +265,7 @@ class Campaign:
             "tally": self.tally.to_dict(),
         }
         head = json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()
-        machine = self.machine.counts.tobytes() + self.machine.memory.tobytes()
-        return len(head).to_bytes(8, "little") + head + machine
+        return len(head).to_bytes(8, "little") + head + self.machine.snapshot()
 
     def restore(self, state: bytes) -> None:
         """Continue from what :meth:`to_bytes` gave."""
@@ -285,11 +278,4 @@ class Campaign:
         self.at, self.planned_at = rest["at"], rest["planned_at"]
         self.status, self.open = Kind(rest["status"]), rest["open"]
         self.tally = Tally.from_dict(rest["tally"])
-        counts, memory = self.machine.counts, self.machine.memory
-        kept = state[8 + size :]
-        if len(kept) != counts.nbytes + memory.nbytes:
-            told = f"it has {len(kept)} bytes of the policy"
-            raise StateError(f"{told} instead of {counts.nbytes + memory.nbytes}")
-        counts[:] = np.frombuffer(kept[: counts.nbytes], np.int64)
-        memory[:] = np.frombuffer(kept[counts.nbytes :])
-        self.machine.needs_history = False
+        self.machine.restore(state[8 + size :])

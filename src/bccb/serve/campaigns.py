@@ -10,7 +10,8 @@ import secrets
 from datetime import timedelta
 
 from bccb import __version__
-from bccb.ledger.event import Kind
+from bccb.errors import StateError
+from bccb.ledger.event import SECOND, Kind
 from bccb.ledger.money import MICROS, as_text, budget_down
 from bccb.machine import MOST_MONEY
 from bccb.serve.books import Books
@@ -21,7 +22,7 @@ from bccb.serve.schemas import CampaignRequest, TimeHorizon
 from bccb.serve.terms import Terms
 from bccb.serve.views import EPOCH, moment
 
-LAST_END = 221_845_392_000 * MICROS  # microseconds since 1970: the year 9000
+LAST_END = 221_845_392_000 * SECOND  # microseconds since 1970: the year 9000
 ENDS = "in the future, before the year 9000"
 
 
@@ -50,7 +51,7 @@ def terms_of(asked: CampaignRequest, at: int) -> Terms:
         treatments=treatments,
         policy=asked.policy.name,
         parameters=asked.policy.params,
-        window=asked.outcome_window_seconds * MICROS,
+        window=asked.outcome_window_seconds * SECOND,
         seed=secrets.randbits(32) if asked.seed is None else asked.seed,
         shadow=asked.mode == "shadow",
         learned_from=asked.learned_from,
@@ -86,14 +87,16 @@ def _learned(books: Books, terms: Terms) -> bytes:
         source = books.campaign(terms.learned_from or "")
     except ProblemError:
         raise invalid("learned_from", terms.learned_from, "the id of a campaign") from None
-    same = (source.terms.features, source.terms.treatments, source.machine.composition)
-    machine = terms.machine()
-    if (terms.features, terms.treatments, machine.composition) != same or (
-        machine.parameters != source.machine.parameters
-    ):
-        allowed = "a campaign with the same features, treatments and policy"
+    allowed = "a campaign with the same features, treatments and policy"
+    theirs = source.terms.features, source.terms.treatments
+    if (terms.features, terms.treatments) != theirs:
         raise invalid("learned_from", terms.learned_from, allowed)
-    return source.machine.memory.tobytes()
+    machine = terms.machine()
+    try:
+        machine.adopt(source.machine)
+    except StateError:
+        raise invalid("learned_from", terms.learned_from, allowed) from None
+    return machine.memory.tobytes()
 
 
 def add_budget(books: Books, at: int, campaign_id: str, add: str, request: str | None) -> Campaign:

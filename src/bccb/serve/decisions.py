@@ -15,7 +15,7 @@ from bccb.drivers import first_refused
 from bccb.ledger.event import Event, Kind
 from bccb.ledger.money import MICROS, as_text, costs_up
 from bccb.serve.books import Books
-from bccb.serve.campaign import STATUS, Campaign
+from bccb.serve.campaign import RUNS, Campaign
 from bccb.serve.problem import ProblemError, conflict, invalid
 from bccb.serve.schemas import DecisionRequest
 from bccb.serve.terms import Terms
@@ -191,7 +191,7 @@ def _same(campaign: Campaign, decision: Event, x: Floats, costs: Ints) -> bool:
 
 def _check_running(campaign: Campaign, at: int) -> None:
     if campaign.status != Kind.RESUMED:
-        told = STATUS[campaign.status]
+        told = RUNS[campaign.status]
         raise conflict(f"campaign-{told}", f"campaign {campaign.id} is {told}: nobody is treated")
     if campaign.terms.ended(campaign.now(at)):
         raise conflict("campaign-ended", f"the time of campaign {campaign.id} is over")

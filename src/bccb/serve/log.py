@@ -5,22 +5,20 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from bccb.data.schema import Columns
+from bccb.ledger.event import ENDS
 from bccb.ledger.ledger import Ledger, Resolved
 from bccb.ledger.money import MICROS
 from bccb.serve.campaign import Campaign
 from bccb.serve.views import moment
 
-METADATA_KEY = "bccb"  # under which `bccb.data.read_log` finds the columns
 OWN = ("decision_id", "number", "at", "treatment", "probability", "price", "outcome", "status")
 SHADOW = ("proposed", "proposed_probability")
 CONTROL = "control"
 PAGE = 5_000  # rows at once
-STATUS = {None: "open", "outcome": "observed", "expiry": "expired", "cancellation": "cancelled"}
 
 
 def taken_names(treatments: tuple[str, ...]) -> set[str]:
@@ -61,7 +59,7 @@ def _row(campaign: Campaign, found: Resolved) -> dict[str, Any]:
         "probability": decision.probability,
         "price": decision.price,
         "outcome": found.value if ends_with_outcome else None,
-        "status": STATUS[found.kind],
+        "status": "open" if found.kind is None else ENDS[found.kind],
     }
     if terms.shadow:  # what was done is what the other system did, with a chance of its own
         done = arms[found.action or 0] if found.kind == "outcome" else None
@@ -99,10 +97,15 @@ def write_parquet(ledger: Ledger, campaign: Campaign, until: int) -> Path:
     frame = polars.concat(parts) if parts else polars.DataFrame(schema=schema)
     frame = frame.with_columns(polars.col("at").str.to_datetime(time_zone="UTC"))
     with tempfile.NamedTemporaryFile(suffix=".parquet", delete=False) as file:
-        frame.write_parquet(
-            file.name, metadata={METADATA_KEY: json.dumps(asdict(columns(campaign)))}
-        )
-        return Path(file.name)
+        path = Path(file.name)
+    try:
+        frame.write_parquet(path, metadata=columns(campaign).metadata())
+    except BaseException as error:
+        path.unlink()
+        if isinstance(error, polars.exceptions.PolarsError):  # a full disk, say
+            raise OSError(str(error)) from None
+        raise
+    return path
 
 
 def _schema(campaign: Campaign) -> dict[str, Any]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 
+from bccb.ledger.event import SECOND
+
 SPAN = 10  # seconds
-SECOND = 1_000_000  # microseconds
 
 
 class Meter:

@@ -8,10 +8,11 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from bccb.ledger.event import SECOND
+from bccb.ledger.money import MICROS
 from bccb.serve.books import Books
 
 SECONDS = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-MICROS = 1_000_000
 MOST_LABELLED = 100  # campaigns with figures of their own: Prometheus keeps one series for each
 
 
@@ -86,6 +87,6 @@ class _Campaigns(Collector):
         behind = GaugeMetricFamily(
             "bccb_clock_behind_seconds",
             "By how much the clock is behind the last event.",
-            max(last - self.clock(), 0) / MICROS,
+            max(last - self.clock(), 0) / SECOND,
         )
         return [*families.values(), behind]

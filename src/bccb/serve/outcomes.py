@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any
 
-from bccb.ledger.event import Kind
+from bccb.ledger.event import ENDS, Kind
 from bccb.ledger.money import as_text, costs_up
 from bccb.serve.books import Books
 from bccb.serve.campaign import Campaign, Known
@@ -137,12 +137,6 @@ def _find(books: Books, campaign_id: str, decision: str) -> tuple[Campaign, Know
     return campaign, known
 
 
-def status_of(known: Known) -> str:
-    """Where a decision stands."""
-    ends = {Kind.OUTCOME: "observed", Kind.EXPIRY: "expired", Kind.CANCELLATION: "cancelled"}
-    return "open" if known.end is None else ends[Kind(known.end.kind)]
-
-
 def _state(campaign: Campaign, known: Known) -> dict[str, Any]:
     held = known.held - (known.end.money if known.end is not None else 0)
     waits = known.end is None and known.settlement is None
@@ -150,7 +144,7 @@ def _state(campaign: Campaign, known: Known) -> dict[str, Any]:
     return {
         "decision_id": known.decision.decision,
         "treatment": campaign.terms.treatments[action - 1] if action else None,
-        "status": status_of(known),
+        "status": "open" if known.end is None else ENDS[known.end.kind],
         "reserved": as_text(held if waits else 0),
         "spent": as_text(0 if waits else held),
         "remaining": as_text(campaign.remaining),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from bccb.errors import BccbError
+from bccb.errors import BccbError, shown
+
+LONGEST = 100  # characters of a value in a message
 
 
 class ProblemError(BccbError):
@@ -27,9 +29,8 @@ class ProblemError(BccbError):
 
 def invalid(field: str, value: object, allowed: str) -> ProblemError:
     """A field is not as it must be."""
-    text = repr(value)
-    shown = text if len(text) <= 100 else f"{text[:100]}…"
-    return ProblemError(422, "invalid-field", f"{field} is {shown}, but must be {allowed}", field)
+    told = f"{field} is {shown(value, LONGEST)}, but must be {allowed}"
+    return ProblemError(422, "invalid-field", told, field)
 
 
 def conflict(kind: str, detail: str, field: str | None = None) -> ProblemError:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from itertools import takewhile
 
 from bccb import __version__
-from bccb.errors import StateError
+from bccb.errors import StateError, shown
 from bccb.ledger.event import Event, Kind, seal_of
 from bccb.ledger.ledger import Account, DamagedError, Ledger, LedgerError, Snapshot
 from bccb.serve.campaign import Campaign, Known
@@ -166,9 +166,4 @@ def _compare(event: Event, made: Event) -> None:
         return
     for field, recorded, found in zip(Event._fields, event, made, strict=True):
         if recorded != found:
-            raise DamagedError(f"{field} is {_short(recorded)}, not {_short(found)}")
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) < 80 else f"{text[:80]}…"
+            raise DamagedError(f"{field} is {shown(recorded, 80)}, not {shown(found, 80)}")

@@ -62,6 +62,8 @@ def api(engine: Engine) -> APIRouter:
     _decision_routes(router, engine)  # first, because routes are looked through in order
     _outcome_routes(router, engine)
     _campaign_routes(router, engine)
+    _look_routes(router, engine)
+    _log_route(router, engine)
     return router
 
 
@@ -94,6 +96,29 @@ def _campaign_routes(router: APIRouter, engine: Engine) -> None:
         view, new = await engine.do(command)
         return json_response(view, 201 if new else 200)
 
+    for turn, kind in TURNS.items():
+        _turn_route(router, engine, turn, kind)
+
+    @router.post(
+        "/{campaign_id}/budget",
+        tags=["campaigns"],
+        response_model=schemas.Campaign,
+        responses=answers(404, 409, 503, body=True),
+        openapi_extra=takes(BudgetRequest),
+    )
+    async def add_budget(request: Request, campaign_id: CampaignId) -> Response:
+        """Add money, which is planned over the users to come."""
+        asked = parse(BUDGET, await read(request))
+
+        def command(books: Books, at: int) -> dict[str, Any]:
+            return campaign_view(
+                campaigns.add_budget(books, at, campaign_id, asked.add, asked.request_id)
+            )
+
+        return json_response(await engine.do(command))
+
+
+def _look_routes(router: APIRouter, engine: Engine) -> None:
     @router.get("", tags=["campaigns"], response_model=schemas.CampaignList, responses=answers(503))
     async def list_campaigns() -> Response:
         """All campaigns, the newest first."""
@@ -124,27 +149,8 @@ def _campaign_routes(router: APIRouter, engine: Engine) -> None:
             await engine.do(lambda books, at: report_view(books.campaign(campaign_id), at))
         )
 
-    for turn, kind in TURNS.items():
-        _turn_route(router, engine, turn, kind)
 
-    @router.post(
-        "/{campaign_id}/budget",
-        tags=["campaigns"],
-        response_model=schemas.Campaign,
-        responses=answers(404, 409, 503, body=True),
-        openapi_extra=takes(BudgetRequest),
-    )
-    async def add_budget(request: Request, campaign_id: CampaignId) -> Response:
-        """Add money, which is planned over the users to come."""
-        asked = parse(BUDGET, await read(request))
-
-        def command(books: Books, at: int) -> dict[str, Any]:
-            return campaign_view(
-                campaigns.add_budget(books, at, campaign_id, asked.add, asked.request_id)
-            )
-
-        return json_response(await engine.do(command))
-
+def _log_route(router: APIRouter, engine: Engine) -> None:
     @router.get(
         "/{campaign_id}/log",
         tags=["campaigns"],

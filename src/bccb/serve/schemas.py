@@ -283,5 +283,5 @@ class Problem(BaseModel):
 class Health(BaseModel):
     """The state of the process."""
 
-    status: Literal["ok", "starting", "failing"]
+    status: Literal["ok", "failing"]
     detail: str | None = None

@@ -9,10 +9,11 @@ from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
-from bccb import drivers
 from bccb.errors import InputError
+from bccb.ledger.money import MICROS
+from bccb.machine import Machine
 from bccb.policies import spec_of
-from bccb.policy import Policy, assemble
+from bccb.policy import assemble
 
 LEAST_ELAPSED = 1e-6  # of the time: before it the first users would seem to be a flood
 FORECAST_WEIGHT = 0.1  # of the time: as long as what came counts as much as what was forecast
@@ -60,7 +61,7 @@ class Terms:
         """Takes the features out of a mapping, in order."""
         return itemgetter(*self.features) if self.features else lambda _: ()
 
-    def machine(self) -> Policy:
+    def machine(self) -> Machine:
         """A new policy on these terms."""
         spec = spec_of(self.policy)
         if spec.needs_effects or (spec.needs_history and spec.composition.fitted):
@@ -71,7 +72,7 @@ class Terms:
         made = assemble(
             spec.name,
             spec.composition,
-            budget=self.budget / drivers.MICROS,
+            budget=self.budget / MICROS,
             horizon=self.users or self.expected_users or 1,
             features=len(self.features),
             treatments=len(self.treatments),
@@ -79,8 +80,7 @@ class Terms:
             parameters={**spec.parameters, **self.parameters},
             after_history=spec.after_history,
         )
-        # through a float, large budgets would be some micros off
-        made.counts[[drivers.BUDGET, drivers.REMAINING, drivers.PLANNED]] = self.budget
+        made.begin_with(self.budget)  # through a float, a large one would be some micros off
         return made
 
     def ended(self, at: int) -> bool:

@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bccb.intervals import Interval
+from bccb.ledger.event import SECOND
 from bccb.ledger.money import MICROS, as_text
-from bccb.serve.campaign import STATUS, Campaign
+from bccb.serve.campaign import RUNS, Campaign
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -31,14 +32,14 @@ def campaign_view(campaign: Campaign) -> dict[str, Any]:
     return {
         "id": campaign.id,
         "name": terms.name,
-        "status": STATUS[campaign.status],
+        "status": RUNS[campaign.status],
         "mode": "shadow" if terms.shadow else "live",
         "created_at": moment(terms.opened_at),
         "horizon": horizon,
         "features": list(terms.features),
         "treatments": list(terms.treatments),
         "policy": {"name": terms.policy, "params": terms.parameters},
-        "outcome_window_seconds": terms.window // MICROS,
+        "outcome_window_seconds": terms.window // SECOND,
         "seed": terms.seed,
         "learned_from": terms.learned_from,
         "budget": as_text(campaign.budget),
@@ -73,7 +74,7 @@ def report_view(campaign: Campaign, at: int) -> dict[str, Any]:
         "planned": as_text(campaign.planned(campaign.now(at), campaign.machine.decisions)),
         "money_ends_at": None if ends is None or not campaign.remaining else moment(ends),
         "series": {
-            "at": [point.at / MICROS for point in points],
+            "at": [point.at / SECOND for point in points],
             "decisions": [point.decisions for point in points],
             "spent": [point.spent / MICROS for point in points],
             "planned": [point.planned / MICROS for point in points],
