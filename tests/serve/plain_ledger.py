@@ -154,9 +154,9 @@ class Book:
             return "already_recorded", before[0]
         if row.status == "cancelled":
             raise Refused(409)
-        if row.status == "expired":
+        if row.status == "expired" or self.late(now, row):
             return "already_recorded" if reported[0] == 0 else "too_late", 0.0
-        return ("too_late", 0.0) if self.late(now, row) else ("recorded", reported[0])
+        return "recorded", reported[0]
 
     def late(self, now: int, row: Row) -> bool:
         return max(now, self.at) > row.at + self.window
@@ -176,7 +176,7 @@ class Book:
         row = self.find(id_)
         if row.status == "cancelled":
             return
-        if row.status != "open" or row.settled is not None:
+        if row.status != "open" or row.settled is not None or self.late(now, row):
             raise Refused(409)
         row.status, row.returned = "cancelled", True
         self.tick(now)
