@@ -23,10 +23,15 @@ def sized() -> Callable[[int, int], int]:
     return lambda many, few: many if COMPILED else few
 
 
+# About HTTP, files and processes: how kernels run makes no difference there, but for the time.
+ONCE = {"serve", "test_client.py", "test_crash.py", "test_drive.py", "test_serve.py"}
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what makes sense only compiled where kernels run as plain Python."""
-    if COMPILED:
-        return
     for item in items:
-        if item.get_closest_marker("compiled"):
+        if "tests" in item.path.parts and not ONCE.isdisjoint(item.path.parts):
+            item.add_marker(pytest.mark.compiled)
+        if not COMPILED and item.get_closest_marker("compiled"):
             item.add_marker(pytest.mark.skip(reason="kernels run as plain Python"))

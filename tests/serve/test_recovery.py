@@ -58,6 +58,7 @@ def test_the_past_has_events_of_all_kinds(past: Past) -> None:
             assert ledger.snapshot(account.key) is None
 
 
+@pytest.mark.compiled  # many recoveries
 @pytest.mark.parametrize("every", [1, 7, 50, 100_000])
 @pytest.mark.parametrize("seed", [2, 3])
 def test_recovery_gives_the_state_of_the_process_that_never_stopped(
@@ -144,6 +145,7 @@ def test_every_column_is_tried() -> None:
     assert {"campaign", *CHANGES} == set(Event._fields)
 
 
+@pytest.mark.compiled  # many recoveries
 @pytest.mark.parametrize("column", CHANGES)
 def test_a_change_of_any_column_is_told_with_its_place(path: Path, column: str) -> None:
     """In an event that has something there."""
@@ -164,6 +166,7 @@ def at(event: Event) -> str:
     return f"campaign = {event.campaign} AND sequence = {event.sequence}"
 
 
+@pytest.mark.compiled  # many recoveries
 @pytest.mark.parametrize("kind", sorted(ALL_KINDS))
 @pytest.mark.parametrize("column", ["at", "money", "remaining", "seal"])
 def test_a_change_of_any_kind_of_event_is_told_with_its_place(
@@ -255,6 +258,7 @@ def test_what_lies_before_a_snapshot_is_checked_by_its_seals(path: Path) -> None
             fold(ledger, account, None)
 
 
+@pytest.mark.compiled  # many recoveries
 def test_a_flipped_bit_is_told_or_did_nothing(path: Path, past: Past) -> None:
     """Anywhere in the file: pages of every table, of indices, headers, what is not used."""
     whole, found = path.read_bytes(), random.Random(0)
@@ -310,6 +314,16 @@ def test_a_newer_version_goes_on_from_the_last_snapshot_and_keeps_it(
             assert (
                 fold(ledger, account, ledger.origin(account.key)).to_bytes() == alive[account.name]
             )
+
+
+def test_events_that_another_version_wrote_before_any_snapshot_are_not_folded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bccb.serve.campaigns.__version__", "0.0.1")
+    past = Past(tmp_path / "ledger.sqlite", seed=9)
+    past.live(5)
+    past.close()
+    assert "bccb 0.0.1 wrote events after its last snapshot of c" in refusal(past.path)
 
 
 def test_events_that_another_version_wrote_after_its_snapshot_are_not_folded(path: Path) -> None:

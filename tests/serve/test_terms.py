@@ -28,6 +28,7 @@ TERMS = Terms(
     shadow=False,
     learned_from=None,
     opened_at=0,
+    version="1.0",
     asked="{}",
 )
 

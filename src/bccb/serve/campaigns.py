@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from datetime import timedelta
 
+from bccb import __version__
 from bccb.ledger.event import Kind
 from bccb.ledger.money import MICROS, as_text, budget_down
 from bccb.machine import MOST_MONEY
@@ -54,6 +55,7 @@ def terms_of(asked: CampaignRequest, at: int) -> Terms:
         shadow=asked.mode == "shadow",
         learned_from=asked.learned_from,
         opened_at=at,
+        version=__version__,
         asked=asked.model_dump_json(),
     )
 

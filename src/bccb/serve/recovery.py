@@ -20,20 +20,18 @@ from bccb.serve.terms import Terms
 
 def load(ledger: Ledger, account: Account) -> Campaign:
     """A campaign as an uninterrupted process would have it."""
-    snapshot = ledger.snapshot(account.key)
-    if snapshot is None or snapshot.version == __version__:
-        return fold(ledger, account, snapshot)
-    if snapshot.sequence < account.sequence:
-        told = f"bccb {snapshot.version} wrote events after its last snapshot of {account.id}"
-        again = "start that version once more and stop it, which makes one"
-        raise LedgerError(f"{told}, and this is {__version__}: {again}")
-    return fold(ledger, account, snapshot)
+    return fold(ledger, account, ledger.snapshot(account.key))
 
 
 def fold(ledger: Ledger, account: Account, snapshot: Snapshot | None) -> Campaign:
     """The fold of the journal, from a snapshot or from the first event."""
     try:
         campaign = _begin(ledger, account, snapshot)
+        version = campaign.terms.version if snapshot is None else snapshot.version
+        if version != __version__ and campaign.sequence < account.sequence:
+            told = f"bccb {version} wrote events after its last snapshot of {account.id}"
+            again = "start that version once more and stop it, which makes one"
+            raise LedgerError(f"{told}, and this is {__version__}: {again}")
         campaign.swept = account.swept
         opened: dict[str, list[Event]] = {}  # decisions without an end, among those folded here
         for event in ledger.events(account.key, campaign.sequence):

@@ -36,6 +36,7 @@ class Terms:
     shadow: bool
     learned_from: str | None
     opened_at: int
+    version: str  # of bccb: another one may fold the journal differently
     asked: str  # the request as it came, to recognise it when it comes again
 
     @classmethod
