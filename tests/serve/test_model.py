@@ -23,13 +23,16 @@ TREATMENTS = ("email", "call")
 COSTS = ("0.30", "0.7000001", "1.10")
 MONEY = ("budget", "spent", "reserved", "remaining")
 
-names = st.sampled_from((*NAMES, NAMES[0], NAMES[1]))
-ids = st.sampled_from([f"d{i}" for i in range(5)])
-costs = st.sampled_from((*COSTS, *COSTS, *COSTS, "0.000"))
+names = st.sampled_from((*["one"] * 5, *["two"] * 3, "three"))  # the first two are there
+ids = st.sampled_from([f"d{i}" for i in range(4)])
+costs = st.sampled_from((*COSTS * 5, "0.000"))
 bodies = st.tuples(st.sampled_from((0.5, -1.0)), costs, costs)
 actions = st.sampled_from((None, "email", "call", "nothing"))
 reports = st.fixed_dictionaries(
-    {"decision_id": st.one_of(ids, ids, st.just("nobody")), "value": st.sampled_from((0.0, 1.0))},
+    {
+        "decision_id": st.one_of(ids, ids, ids, ids, st.just("nobody")),
+        "value": st.sampled_from((0.0, 1.0)),
+    },
     optional={"action": actions},
 )
 
@@ -38,7 +41,7 @@ reports = st.fixed_dictionaries(
 def terms(draw: st.DrawFn) -> dict[str, Any]:
     """What a campaign can be opened with; times are seconds from the beginning."""
     return {
-        "budget": draw(st.sampled_from(("2.5000009", "1.00", "40"))),
+        "budget": draw(st.sampled_from(("40", "2.5000009", "1.00"))),
         "users": draw(st.sampled_from((4, 100, None))),
         "ends_in": draw(st.sampled_from((50, 500))),
         "expected_users": draw(st.sampled_from((None, 20))),
@@ -96,9 +99,11 @@ class Interleavings(RuleBasedStateMachine):
     @rule(name=st.sampled_from(NAMES), given=terms())
     def open_campaign(self, name: str, given: dict[str, Any]) -> None:
         ends_at = None if given["users"] else self.begin + given["ends_in"] * SECOND
-        response = self.service.post("", self.campaign_body(name, given, ends_at))
+        body = self.campaign_body(name, given, ends_at)
+        response = self.service.post("", body)
         if name in self.books:
-            assert response.status_code == (200 if self.asked[name] == given else 409)
+            before = self.campaign_body(name, self.asked[name], self.books[name].terms["ends_at"])
+            assert response.status_code == (200 if body == before else 409)
         elif ends_at is not None and ends_at <= self.clock():
             assert response.status_code == 422
         else:
@@ -131,7 +136,7 @@ class Interleavings(RuleBasedStateMachine):
         if name in self.asked:
             self.open_campaign(name, self.asked[name])
 
-    @rule(name=names, turn=st.sampled_from(("pause", "resume", "resume", "close")))
+    @rule(name=names, turn=st.sampled_from(("pause", *["resume"] * 6, "close")))
     def turn_campaign(self, name: str, turn: str) -> None:
         response = self.service.post(f"{self.path(name)}/{turn}")
         self.expect(name, response, lambda book: book.turn(self.clock(), turn))
@@ -228,7 +233,7 @@ class Interleavings(RuleBasedStateMachine):
         answer, _ = self.expect(name, response, lambda book: book.cancel(self.clock(), id_))
         self.check_state(name, id_, answer)
 
-    @rule(name=names, id_=ids, cost=st.sampled_from(("0", "0.2", "0.2000001", "0.30", "5.00")))
+    @rule(name=names, id_=ids, cost=st.sampled_from(("0.2", "0.2000001", "0.2", "0", "5.00")))
     def settle(self, name: str, id_: str, cost: str) -> None:
         response = self.service.post(f"{self.path(name)}/decisions/{id_}/settle", {"cost": cost})
         answer, _ = self.expect(name, response, lambda book: book.settle(self.clock(), id_, cost))
@@ -241,7 +246,7 @@ class Interleavings(RuleBasedStateMachine):
 
     # Time and the process
 
-    @rule(seconds=st.sampled_from((0.000001, 1.0, 6.0, 30.0, 61.0, -1.0, -40.0)))
+    @rule(seconds=st.sampled_from((61.0, 6.0, 61.0, 1.0, 0.000001, -1.0, -40.0)))
     def move_clock(self, seconds: float) -> None:
         self.clock.advance(seconds)
 

@@ -128,6 +128,7 @@ def test_an_outcome_at_the_end_of_the_window_still_counts(service: Service) -> N
     service.sweep()
     assert service.outcome(campaign, "a", 1).json()["status"] == "recorded"
     service.clock.advance(0.000001)
+    refused(cancel(service, campaign, "b"), 409, kind="decision-ended")
     told = service.outcome(campaign, "b", 1).json()
     assert told == {"decision_id": "b", "value": 0.0, "status": "too_late"}
 
