@@ -185,3 +185,13 @@ def test_the_core_and_the_lab_do_not_need_the_service(tmp_path: Path) -> None:
     assert ran.returncode == 0
     code = f"{hook}\nimport bccb; bccb.make('treat-all', budget=1, horizon=1, features=0)"
     subprocess.run([sys.executable, "-c", code], check=True, env=dict(os.environ))
+
+
+def test_a_backup_is_made_beside_a_running_service(ledger: Path) -> None:
+    backup = ledger.with_name("backup.sqlite")
+    with serving(ledger) as server:
+        assert server.decide(server.open(), "u0").status_code == 200
+        ran = bccb("ledger", "backup", ledger, backup)
+        assert ran.stdout == f"wrote 1 campaigns to {backup}\n", ran.stderr
+        assert ledger.stat().st_mode & 0o077 == 0  # for its owner alone
+    assert_whole(backup)

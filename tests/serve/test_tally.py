@@ -73,12 +73,27 @@ def test_points_stay_few_and_evenly_spread() -> None:
 
 def test_the_end_of_the_money_follows_from_late_spending() -> None:
     tally = Tally.empty(1)
-    assert tally.money_ends_at(100) is None
+    assert tally.money_ends_at(49, 100) is None
     for i in range(50):  # 1 a tick, and 4 a tick of late
         tally.note_point(Point(i, i, i if i < 30 else 30 + 4 * (i - 30), 0, 0.0))
-    assert tally.money_ends_at(400) == pytest.approx(49 + 100, abs=1)
+    assert tally.money_ends_at(49, 400) == pytest.approx(49 + 100, abs=1)
+    assert tally.money_ends_at(55, 400) == pytest.approx(55 + 100 * 25 / 19, abs=1)  # it slows down
+    assert tally.money_ends_at(90, 400) is None  # nobody comes any more
+    assert tally.money_ends_at(49, 0) is None  # it has ended
     tally.note_point(Point(49, 51, 0, 0, 0.0))  # money returned
-    assert tally.money_ends_at(400) is None
+    assert tally.money_ends_at(49, 400) is None
+
+
+def test_where_conversions_alone_are_known_nothing_is_told_of_rates() -> None:
+    tally = Tally.empty(1)
+    for action in (0, 1, 1):
+        tally.note_outcome(action, 1.0, 0.5)
+    assert tally.rate(0) is None
+    assert tally.rate(1) is None
+    assert tally.incremental() is None
+    tally.note_outcome(0, 0.0, 0.5)
+    assert tally.rate(0) is not None
+    assert tally.incremental() is not None
 
 
 def test_a_tally_survives_json() -> None:

@@ -22,6 +22,23 @@ def group() -> None:
     """Look after the ledger of the service."""
 
 
+@app.command("backup")
+def backup(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The ledger.")],
+    to: Annotated[Path, typer.Argument(metavar="OUT", help="File to write.")],
+) -> None:
+    """Copy a ledger as it is now, also while a service runs on it.
+
+    **Example**
+
+    `bccb ledger backup bccb.sqlite backup.sqlite`
+    """
+    with closing(Ledger(file, read_only=True)) as ledger:
+        ledger.back_up(to)
+        campaigns = len(ledger.accounts())
+    out.print(f"wrote {campaigns:,} campaigns to {to}", highlight=False)
+
+
 @app.command("verify")
 def verify(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The ledger.")],

@@ -10,11 +10,12 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from bccb.errors import BccbError, StateError
+from bccb.files import written_whole
 from bccb.ledger.event import FIELDS, Event
 from bccb.ledger.statements import migrations, queries, schema
 
@@ -79,7 +80,14 @@ class Ledger:
         if read_only and not self.path.is_file():
             raise LedgerError(f"there is no ledger {path}: `bccb serve` makes it")
         self._queries = queries()
+        if not read_only:
+            self._make_private()
         self._file = self._connect(read_only)
+
+    def _make_private(self) -> None:
+        """Begin the file for its owner alone: users' features are in it."""
+        with suppress(OSError):  # what cannot be made is told when it is opened
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
 
     def _connect(self, read_only: bool) -> sqlite3.Connection:
         mode = "ro" if read_only else "rwc"
@@ -206,6 +214,15 @@ class Ledger:
         """The seal of one event."""
         rows = self._rows("seal_at", (campaign, sequence))
         return int(rows[0][0]) if rows else None
+
+    def back_up(self, path: str | os.PathLike[str]) -> None:
+        """Write the ledger as it is now to another file, which appears whole or not at all."""
+        with written_whole(path) as draft:
+            try:
+                with closing(sqlite3.connect(draft)) as copy:
+                    self._file.backup(copy)
+            except sqlite3.Error as error:
+                raise OSError(str(error)) from None
 
     # Writing
 

@@ -75,7 +75,9 @@ class Access:
         kind, _, text = authorization.partition(" ")
         found = scope_of(known, text.strip()) if kind.lower() == "bearer" else None
         if found is None:
-            told = "an API key is needed: Authorization: Bearer bccb_..."
+            told = "this API key is unknown, or was revoked"
+            if not authorization:
+                told = "an API key is needed: Authorization: Bearer bccb_..."
             raise ProblemError(401, "no-key", told)
         if found not in (needed, Scope.ADMIN):
             told = f"this key has the scope {found.value!r}, but {needed.value!r} is needed"

@@ -13,7 +13,6 @@ from fastapi.openapi.docs import get_swagger_ui_html
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse
 from starlette.staticfiles import StaticFiles
-from swagger_ui_bundle import swagger_ui_path
 
 from bccb import __version__
 from bccb.ledger.ledger import LedgerError
@@ -101,7 +100,7 @@ def _pages(app: FastAPI) -> None:
         )
 
     app.mount("/page", StaticFiles(directory=PAGE, check_dir=False))
-    app.mount("/docs", StaticFiles(directory=swagger_ui_path))
+    app.mount("/docs", StaticFiles(packages=[("fastapi_swagger", "resources")]))
 
 
 def _tell_problem(request: Request, error: Exception) -> Response:

@@ -53,9 +53,15 @@ def _problem(error: ValidationError) -> ProblemError:
     tags = (BY_USERS, BY_TIME)
     field = ".".join(str(part) for part in first["loc"] if part not in tags and part != "[key]")
     reason = first["msg"].removeprefix("Value error, ")
+    if first["type"] in ("string_type", "string_pattern_mismatch") and _is_money(first["loc"]):
+        reason = 'it must be decimal text, such as "500.00"'
     if first["type"] == "missing":
         told = f"{field or 'the body'} is missing"
     else:
         given, why = shown(first["input"], LONGEST), f"{reason[:1].lower()}{reason[1:]}"
         told = f"{field or 'the body'} is {given}: {why}"
     return ProblemError(422, "invalid-field", told, field or None)
+
+
+def _is_money(place: tuple[object, ...]) -> bool:
+    return place[-1] in ("budget", "add", "cost") or (len(place) > 1 and place[-2] == "costs")

@@ -70,6 +70,10 @@ class Campaign:
         """Micros that can still be reserved."""
         return self.budget - self.spent - self.reserved
 
+    def over(self, at: int) -> bool:
+        """Whether no more decisions are made, for good."""
+        return self.status == Kind.CLOSED or self.terms.ended(self.now(at))
+
     def account(self) -> Account:
         """The row of the ledger."""
         return Account(

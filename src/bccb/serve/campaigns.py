@@ -110,7 +110,7 @@ def add_budget(books: Books, at: int, campaign_id: str, add: str, request: str |
                 told = f"request {request!r} has added {as_text(event.money)} already"
                 raise conflict("id-taken", told, "request_id")
             return campaign
-    if campaign.status == Kind.CLOSED or campaign.terms.ended(campaign.now(at)):
+    if campaign.over(at):
         raise conflict("campaign-closed", f"campaign {campaign_id} is over")
     if not 1 <= micros <= MOST_MONEY * MICROS - campaign.budget:
         raise invalid("add", add, f"above 0, with the budget at most {MOST_MONEY:,.0f}")

@@ -16,7 +16,7 @@ from bccb.ledger.event import Event, Kind
 from bccb.ledger.money import MICROS, as_text, costs_up
 from bccb.serve.books import Books
 from bccb.serve.campaign import RUNS, Campaign
-from bccb.serve.problem import ProblemError, conflict, invalid
+from bccb.serve.problem import ProblemError, conflict, invalid, missing
 from bccb.serve.schemas import DecisionRequest
 from bccb.serve.terms import Terms
 from bccb.types import COST_RANGE, FEATURE_RANGE, MOST_COST, MOST_FEATURE, Floats, Ints
@@ -176,7 +176,7 @@ def _check_names(given: Mapping[str, Any], names: Sequence[str], field: str) -> 
     """Refuse a name that is missing, or one that the campaign does not know."""
     for name in names:
         if name not in given:
-            raise invalid(f"{field}.{name}", None, "given")
+            raise missing(f"{field}.{name}")
     for name in given:
         if name not in names:
             allowed = "absent: the campaign does not know it"

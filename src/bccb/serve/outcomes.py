@@ -14,7 +14,7 @@ from bccb.ledger.event import ENDS, Kind
 from bccb.ledger.money import as_text, costs_up
 from bccb.serve.books import Books
 from bccb.serve.campaign import Campaign, Known
-from bccb.serve.problem import conflict, invalid, unknown
+from bccb.serve.problem import conflict, invalid, missing, unknown
 from bccb.serve.schemas import OutcomeItem
 from bccb.serve.terms import Terms
 
@@ -66,7 +66,7 @@ def _done(terms: Terms, known: Known, item: OutcomeItem, where: str) -> int:
             raise invalid(f"{where}action", item.action, "absent: the campaign is no shadow")
         return known.decision.action or 0
     if not given:
-        raise invalid(f"{where}action", None, "given: a treatment, or null for none")
+        raise missing(f"{where}action", ": the treatment your system gave, or null for none")
     if item.action is not None and item.action not in terms.position:
         raise invalid(
             f"{where}action", item.action, f"null or one of {', '.join(terms.treatments)}"

@@ -33,6 +33,11 @@ def invalid(field: str, value: object, allowed: str) -> ProblemError:
     return ProblemError(422, "invalid-field", told, field)
 
 
+def missing(field: str, allowed: str = "") -> ProblemError:
+    """A field is not there."""
+    return ProblemError(422, "invalid-field", f"{field} is missing{allowed}", field)
+
+
 def conflict(kind: str, detail: str, field: str | None = None) -> ProblemError:
     """A request contradicts what is already so."""
     return ProblemError(409, kind, detail, field)

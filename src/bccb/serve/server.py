@@ -99,7 +99,9 @@ def bind(host: str, port: int) -> socket.socket:
         listener.listen(MOST_CONNECTIONS)
     except (OSError, OverflowError) as error:
         listener.close()
-        raise InputError("address", f"{host}:{port}", f"free and ours ({error})") from None
+        raise InputError(
+            "address", f"{host}:{port}", f"free: choose another port ({error})"
+        ) from None
     return listener
 
 

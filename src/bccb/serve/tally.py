@@ -83,14 +83,19 @@ class Tally:
         self.wwy += w * w * y
         self.wwyy += w * w * y * y
 
+    @property
+    def one_sided(self) -> bool:
+        """Whether conversions alone are known: others are, once their window has passed."""
+        return sum(self.outcomes) > 0 and sum(self.conversions) == sum(self.outcomes)
+
     def rate(self, arm: int) -> Interval | None:
-        """The conversion rate of an arm, of those whose outcome is known."""
+        """The conversion rate of an arm, of those whose outcome is known; None if that misleads."""
         n = self.outcomes[arm]
-        return wilson(self.conversions[arm] / n, n) if n else None
+        return wilson(self.conversions[arm] / n, n) if n and not self.one_sided else None
 
     def incremental(self) -> Interval | None:
         """Conversions that the treatments caused; None while there is nobody to compare with."""
-        if self.treated == 0 or self.w == 0:
+        if self.treated == 0 or self.w == 0 or self.one_sided:
             return None
         m, scale = self.wy / self.w, self.treated / self.w
         seen = max(self.wwyy - 2 * m * self.wwy + m * m * self.ww, 0.0)
@@ -103,16 +108,19 @@ class Tally:
         least, most = self.treated_y - self.treated, self.treated_y
         return Interval(found.value, max(found.low, least), min(found.high, most))
 
-    def money_ends_at(self, remaining: int) -> int | None:
-        """When the money ends, if it goes on as of late; None if that cannot be told."""
-        if len(self.points) < 2:
+    def money_ends_at(self, at: int, remaining: int) -> int | None:
+        """When the money ends, if it goes on as of late; None if that cannot be told.
+
+        Also where nobody has come for as long as those points took: then it does not go on.
+        """
+        if len(self.points) < RECENT or remaining == 0:
             return None
-        first, last = self.points[-min(RECENT, len(self.points))], self.points[-1]
-        spent, passed = last.spent - first.spent, last.at - first.at
-        if spent <= 0 or passed <= 0:
+        first, last = self.points[-RECENT], self.points[-1]
+        spent, passed = last.spent - first.spent, at - first.at
+        if spent <= 0 or passed <= 0 or at - last.at > last.at - first.at:
             return None
         left = remaining / spent * passed
-        return last.at + round(left) if left < FORESEEABLE else None
+        return at + round(left) if left < FORESEEABLE else None
 
     def to_dict(self) -> dict[str, Any]:
         """The sums in plain types."""

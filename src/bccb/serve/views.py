@@ -10,6 +10,7 @@ from bccb.intervals import Interval
 from bccb.ledger.event import SECOND
 from bccb.ledger.money import MICROS, as_text
 from bccb.serve.campaign import RUNS, Campaign
+from bccb.serve.tally import Point
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -54,8 +55,13 @@ def campaign_view(campaign: Campaign) -> dict[str, Any]:
 
 def report_view(campaign: Campaign, at: int) -> dict[str, Any]:
     """What the page shows."""
-    tally, points = campaign.tally, campaign.tally.points
-    ends = tally.money_ends_at(campaign.remaining)
+    tally, now = campaign.tally, campaign.now(at)
+    points = list(tally.points)
+    if points:  # as things stand: money may have returned since the last decision
+        planned = campaign.planned(now, campaign.machine.decisions)
+        out = campaign.spent + campaign.reserved
+        points.append(Point(now, campaign.machine.decisions, out, planned, points[-1].price))
+    ends = tally.money_ends_at(now, campaign.remaining)
     return {
         "campaign": campaign_view(campaign),
         "now": moment(at),
@@ -72,7 +78,7 @@ def report_view(campaign: Campaign, at: int) -> dict[str, Any]:
         "incremental": _interval(tally.incremental()),
         "decisions_per_second": campaign.meter.rate(at),
         "planned": as_text(campaign.planned(campaign.now(at), campaign.machine.decisions)),
-        "money_ends_at": None if ends is None or not campaign.remaining else moment(ends),
+        "money_ends_at": None if ends is None or campaign.over(now) else moment(ends),
         "series": {
             "at": [point.at / SECOND for point in points],
             "decisions": [point.decisions for point in points],
