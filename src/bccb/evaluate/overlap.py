@@ -12,6 +12,7 @@ from bccb.types import Floats, Ints, Log
 
 # Below it a user could hardly have been left alone, or treated: what pooled-bayes leaves to chance.
 LEAST_CHANCE = 0.005
+ROUNDING = 1e-9  # in parts: with several treatments what it leaves is a sum
 RARER = 0.1  # of the mean chance: where a hold-out is small for everybody, it is small by design
 FEWEST = 10  # effective conversions in an arm, below which a normal interval is no guide
 FAR = 4.0  # standard errors that weights add up to too much or too little: hardly by chance
@@ -39,7 +40,7 @@ def within_overlap(chance: Floats) -> Flags | None:
     """Which rows had a chance worth the name; None where that is not known of every row."""
     if np.isnan(chance).any():
         return None
-    least = min(LEAST_CHANCE, RARER * float(chance.mean()))
+    least = min(LEAST_CHANCE, RARER * float(chance.mean())) * (1.0 - ROUNDING)
     return np.asarray((chance > 0) & (chance >= least))
 
 

@@ -23,6 +23,7 @@ PAGE = 10_000  # events that are read at once
 WAIT = 10.0  # seconds, for another process that writes
 OWNER_WAIT = 1_000  # milliseconds: a key is written sooner, and the whole service waits with it
 CACHE = -64_000  # KiB of pages in memory
+READER_CACHE = -2_000
 CHECKPOINT = 8_000  # pages of the write-ahead log, 32 MB, that are copied to the file at once
 
 
@@ -100,7 +101,7 @@ class Ledger:
             raise LedgerError(f"cannot open the ledger {self.path}: {error}") from None
         try:
             file.execute("PRAGMA foreign_keys = ON")
-            file.execute(f"PRAGMA cache_size = {CACHE}")
+            file.execute(f"PRAGMA cache_size = {READER_CACHE if read_only else CACHE}")
             steps = _steps_to_do(file, read_only)  # before anything is written to a foreign file
             if not read_only:
                 file.execute("PRAGMA journal_mode = WAL")

@@ -63,12 +63,21 @@ class Access:
         return self._keys
 
     def check(
-        self, method: str, path: str, host: str, authorization: str, origin: str = ""
+        self,
+        method: str,
+        path: str,
+        host: str,
+        authorization: str,
+        origin: str = "",
+        handed_on: bool = False,
     ) -> None:
         """Refuse a request that has no right to what it asks."""
         needed = scope_for(method, path)
         known = self._keys if needed is None else self.known()
         if not known:  # also a key that was revoked is one: its going opens nothing
+            if handed_on:
+                told = "a proxy hands this on, but without API keys only this machine is served"
+                raise ProblemError(403, "wrong-host", told)
             _check_local(host, origin)
         if not known or needed is None:
             return

@@ -15,7 +15,7 @@ from bccb.drivers import first_refused
 from bccb.ledger.event import Event, Kind
 from bccb.ledger.money import MICROS, as_text, costs_up
 from bccb.serve.books import Books
-from bccb.serve.campaign import RUNS, Campaign
+from bccb.serve.campaign import RUNS, Campaign, Known
 from bccb.serve.problem import ProblemError, conflict, invalid, missing
 from bccb.serve.schemas import DecisionRequest
 from bccb.serve.terms import Terms
@@ -110,32 +110,33 @@ def _decide_apart(
         costs = np.array([draft.costs[j] for draft, j in fresh])
         for event in campaign.deciding([campaign.now(at)] * len(ids), ids, features, costs):
             books.record(campaign, event)
-            made[event.decision or ""] = event
+            made[event.decision or ""] = Known(event)
         campaign.meter.add(at, len(ids))
     for i, draft in good:
-        yield i, [_answer(campaign.terms, made[id_]) for id_ in draft.ids]
+        yield i, [_answer(campaign.terms, made[id_].decision) for id_ in draft.ids]
 
 
 def _check(
-    campaign: Campaign, at: int, asked: Asked, draft: Draft, made: Mapping[str, Event]
+    campaign: Campaign, at: int, asked: Asked, draft: Draft, made: Mapping[str, Known]
 ) -> None:
     """Refuse ids that were used with another body, and new users where nobody is treated."""
     for i, id_ in enumerate(draft.ids):
-        if id_ in made and not _same(campaign, made[id_], draft.features[i], draft.costs[i]):
+        if id_ not in made:
+            continue
+        field, (decision, end, _) = f"{asked.where(i)}decision_id", made[id_]
+        if not _same(campaign, decision, draft.features[i], draft.costs[i]):
             told = f"decision {id_!r} was asked for with another body"
-            raise conflict("id-taken", told, f"{asked.where(i)}decision_id")
+            raise conflict("id-taken", told, field)
+        if end is not None and end.kind == Kind.CANCELLATION:  # its money is for others now
+            raise conflict("decision-cancelled", f"decision {id_!r} was cancelled", field)
     if any(id_ not in made for id_ in draft.ids):
         _check_running(campaign, at)
 
 
-def _made_before(books: Books, campaign: Campaign, ids: Sequence[str]) -> dict[str, Event]:
+def _made_before(books: Books, campaign: Campaign, ids: Sequence[str]) -> dict[str, Known]:
     """The decisions among these that were made already."""
-    return {
-        id_: event
-        for id_, events in books.known(campaign, ids).items()
-        for event in events
-        if event.kind == Kind.DECISION
-    }
+    found = {id_: Known.of(events) for id_, events in books.known(campaign, ids).items()}
+    return {id_: known for id_, known in found.items() if known is not None}
 
 
 def _read(terms: Terms, asked: Asked) -> tuple[Floats, Ints]:

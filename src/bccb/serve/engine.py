@@ -33,7 +33,7 @@ LONGEST_QUEUE = 10_000  # requests; those beyond it are refused at once
 MOST_AT_ONCE = 512  # requests in one commit
 TICK = 0.5  # seconds between looks at windows that have passed
 PAUSE = 0.5  # seconds without a further try after a commit has failed
-NOT_WRITTEN = "the ledger cannot be written: nothing was done"
+NOT_WRITTEN = "this could not be made durable: do not act on it, and ask again with the same id"
 
 logger = logging.getLogger("bccb.serve")
 

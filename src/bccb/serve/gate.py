@@ -21,6 +21,7 @@ HEADERS = (
 )
 STRICT = (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'")
 ASKED = (b"host", b"authorization", b"origin")
+PROXIED = {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"}
 ASK_AGAIN = (b"cache-control", b"no-cache")
 UNEXPECTED = ProblemError(500, "internal", "an error of the service: see its log")
 NO_ROUTE = "none"  # instead of a path that a stranger made up
@@ -74,4 +75,5 @@ class Gate:
         if length.isdigit() and int(length) > MOST_BYTES:
             raise too_large()
         told = (found.get(name, b"").decode("latin-1") for name in ASKED)
-        self.access.check(scope["method"], scope["path"], *told)
+        handed_on = not PROXIED.isdisjoint(found)
+        self.access.check(scope["method"], scope["path"], *told, handed_on=handed_on)

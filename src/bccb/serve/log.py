@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+from pydantic_core import to_json
 
 from bccb.data.schema import Columns
 from bccb.ledger.event import ENDS
@@ -88,24 +90,34 @@ def columns(campaign: Campaign) -> Columns:
     )
 
 
-def write_parquet(ledger: Ledger, campaign: Campaign, until: int) -> Path:
-    """The log in a new file, which the caller removes."""
+def write(path: Path, campaign: Campaign, until: int, kind: str) -> IO[bytes]:
+    """The log as things stood after event ``until``, in a file without a name."""
+    with closing(Ledger(path, read_only=True)) as ledger, ExitStack() as stack:
+        file = stack.enter_context(tempfile.TemporaryFile())
+        pages = rows(ledger, campaign, until)
+        if kind == "parquet":
+            _write_parquet(pages, campaign, file)
+        else:
+            for page in pages:
+                file.writelines(to_json(row) + b"\n" for row in page)
+        file.flush()
+        stack.pop_all()  # it is the caller's now
+    return file
+
+
+def _write_parquet(
+    pages: Iterator[list[dict[str, Any]]], campaign: Campaign, file: IO[bytes]
+) -> None:
     import polars
 
     schema = _schema(campaign)
-    parts = [polars.DataFrame(page, schema=schema) for page in rows(ledger, campaign, until)]
+    parts = [polars.DataFrame(page, schema=schema) for page in pages]
     frame = polars.concat(parts) if parts else polars.DataFrame(schema=schema)
     frame = frame.with_columns(polars.col("at").str.to_datetime(time_zone="UTC"))
-    with tempfile.NamedTemporaryFile(suffix=".parquet", delete=False) as file:
-        path = Path(file.name)
     try:
-        frame.write_parquet(path, metadata=columns(campaign).metadata())
-    except BaseException as error:
-        path.unlink()
-        if isinstance(error, polars.exceptions.PolarsError):  # a full disk, say
-            raise OSError(str(error)) from None
-        raise
-    return path
+        frame.write_parquet(file, metadata=columns(campaign).metadata())
+    except polars.exceptions.PolarsError as error:  # a full disk, say
+        raise OSError(str(error)) from None
 
 
 def _schema(campaign: Campaign) -> dict[str, Any]:
@@ -120,10 +132,3 @@ def _schema(campaign: Campaign) -> dict[str, Any]:
     if terms.shadow:
         kinds |= {"proposed": polars.String, "proposed_probability": polars.Float64}
     return kinds
-
-
-def write_ndjson(ledger: Ledger, campaign: Campaign, until: int) -> Iterator[bytes]:
-    """The log line by line, a page at a time."""
-    for page in rows(ledger, campaign, until):
-        lines = (json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in page)
-        yield ("\n".join(lines) + "\n").encode()

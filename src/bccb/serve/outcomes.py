@@ -6,6 +6,7 @@ that owns the books; ``at`` is the time in microseconds.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any
@@ -19,6 +20,7 @@ from bccb.serve.schemas import OutcomeItem
 from bccb.serve.terms import Terms
 
 SWEPT_AT_ONCE = 1_000
+SWEEP_SECONDS = 0.05  # then others have their turn
 
 
 def observe(
@@ -170,9 +172,12 @@ def _sweep(books: Books, at: int, campaign: Campaign) -> bool:
         campaign.sweep_at = first_to_come + window + 1
         return False
     events = books.known(campaign, [event.decision or "" for event in due])
+    deadline = time.monotonic() + SWEEP_SECONDS
     for event in due:
         known = Known.of(events[event.decision or ""])
         if known is not None and known.end is None:
             books.record(campaign, campaign.expiring(at, known))
-    books.sweep(campaign, due[-1].sequence)
+        books.sweep(campaign, event.sequence)
+        if time.monotonic() > deadline:
+            return True
     return len(due) == SWEPT_AT_ONCE

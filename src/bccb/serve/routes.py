@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from collections.abc import AsyncIterator
 from functools import partial
-from typing import Annotated, Any, Literal, TypeVar
+from typing import IO, Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import TypeAdapter
-from starlette.background import BackgroundTask
-from starlette.responses import FileResponse, StreamingResponse
+from pydantic import FailFast, Field, TypeAdapter
+from starlette.responses import StreamingResponse
 
 from bccb.errors import InputError
 from bccb.ledger.event import Kind
-from bccb.ledger.ledger import Ledger
 from bccb.serve import campaigns, log, outcomes, schemas
 from bccb.serve.answers import json_response
 from bccb.serve.body import parse, read
@@ -22,7 +22,7 @@ from bccb.serve.campaign import Campaign
 from bccb.serve.decisions import Asked
 from bccb.serve.engine import Engine
 from bccb.serve.openapi import answers, takes
-from bccb.serve.problem import ProblemError, invalid
+from bccb.serve.problem import ProblemError
 from bccb.serve.schemas import (
     ID,
     MOST_BATCH,
@@ -39,21 +39,19 @@ T = TypeVar("T")
 CampaignId = Annotated[str, Path(examples=["c0123456789"])]
 DecisionPath = Annotated[str, Path(pattern=ID, max_length=128, examples=["order-17"])]
 
+# The first fault will do: a long list of them would take long to tell
+BATCH = (Field(min_length=1, max_length=MOST_BATCH), FailFast())
+
 CAMPAIGN = TypeAdapter(CampaignRequest)
 BUDGET = TypeAdapter(BudgetRequest)
 DECISION = TypeAdapter(DecisionRequest)
-DECISIONS = TypeAdapter(list[DecisionRequest])
+DECISIONS = TypeAdapter(Annotated[list[DecisionRequest], *BATCH])
 OUTCOME = TypeAdapter(OutcomeRequest)
-OUTCOMES = TypeAdapter(list[OutcomeItem])
+OUTCOMES = TypeAdapter(Annotated[list[OutcomeItem], *BATCH])
 SETTLEMENT = TypeAdapter(SettleRequest)
+LOG_TYPES = {"ndjson": "application/x-ndjson", "parquet": "application/vnd.apache.parquet"}
+CHUNK = 1 << 16  # bytes of a download at once
 TURNS = {"pause": Kind.PAUSED, "resume": Kind.RESUMED, "close": Kind.CLOSED}
-
-
-def check_count(items: list[T]) -> list[T]:
-    """Refuse a list that is empty or too long."""
-    if not 1 <= len(items) <= MOST_BATCH:
-        raise invalid("the length of the list", len(items), f"from 1 to {MOST_BATCH}")
-    return items
 
 
 def api(engine: Engine) -> APIRouter:
@@ -151,6 +149,8 @@ def _look_routes(router: APIRouter, engine: Engine) -> None:
 
 
 def _log_route(router: APIRouter, engine: Engine) -> None:
+    making = asyncio.Semaphore(1)  # the others wait: each may take as much memory as its log
+
     @router.get(
         "/{campaign_id}/log",
         tags=["campaigns"],
@@ -159,10 +159,8 @@ def _log_route(router: APIRouter, engine: Engine) -> None:
             200: {
                 "description": "One row a decision.",
                 "content": {
-                    "application/x-ndjson": {"schema": {"type": "string"}},
-                    "application/vnd.apache.parquet": {
-                        "schema": {"type": "string", "format": "binary"}
-                    },
+                    LOG_TYPES["ndjson"]: {"schema": {"type": "string"}},
+                    LOG_TYPES["parquet"]: {"schema": {"type": "string", "format": "binary"}},
                 },
             },
             **answers(404, 422, 503),
@@ -179,28 +177,25 @@ def _log_route(router: APIRouter, engine: Engine) -> None:
             return campaign, campaign.sequence
 
         campaign, until = await engine.do(command)
-        ledger = Ledger(engine.books.ledger.path, read_only=True)
-        name = f'attachment; filename="{campaign.id}.{format}"'
-        headers = {"Content-Disposition": name}
-        if format == "ndjson":
-            return StreamingResponse(
-                log.write_ndjson(ledger, campaign, until),
-                media_type="application/x-ndjson",
-                headers=headers,
-                background=BackgroundTask(ledger.close),
-            )
         try:
-            path = await asyncio.to_thread(log.write_parquet, ledger, campaign, until)
+            async with making:
+                file = await asyncio.to_thread(
+                    log.write, engine.books.ledger.path, campaign, until, format
+                )
         except OSError as error:
             raise ProblemError(503, "no-space", f"the log cannot be written: {error}") from None
-        finally:
-            ledger.close()
-        return FileResponse(
-            path,
-            media_type="application/vnd.apache.parquet",
-            headers=headers,
-            background=BackgroundTask(path.unlink, missing_ok=True),
-        )
+        headers = {
+            "Content-Disposition": f'attachment; filename="{campaign.id}.{format}"',
+            "Content-Length": str(file.seek(0, os.SEEK_END)),
+        }
+        return StreamingResponse(_chunks(file), headers=headers, media_type=LOG_TYPES[format])
+
+
+async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
+    with file:
+        file.seek(0)
+        while chunk := file.read(CHUNK):
+            yield chunk
 
 
 def _turn_route(router: APIRouter, engine: Engine, turn: str, kind: Kind) -> None:
@@ -235,7 +230,7 @@ def _decision_routes(router: APIRouter, engine: Engine) -> None:
         """
         body = await read(request)
         single = body.lstrip()[:1] != b"["
-        asked = [parse(DECISION, body)] if single else check_count(parse(DECISIONS, body))
+        asked = [parse(DECISION, body)] if single else parse(DECISIONS, body)
         made = await engine.decide(Asked(campaign_id, asked, single))
         return json_response(made[0] if single else made)
 
@@ -266,7 +261,7 @@ def _outcome_routes(router: APIRouter, engine: Engine) -> None:
     )
     async def report_outcomes(request: Request, campaign_id: CampaignId) -> Response:
         """Report a list of up to 1,000 outcomes: all of them or none."""
-        items = check_count(parse(OUTCOMES, await read(request)))
+        items = parse(OUTCOMES, await read(request))
         command = partial(outcomes.observe, campaign_id=campaign_id, items=items, single=False)
         return json_response(await engine.do(command))
 

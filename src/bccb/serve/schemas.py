@@ -19,6 +19,8 @@ from pydantic import (
 from bccb.policies import DEFAULT
 
 MOST_BATCH = 1_000
+MOST_FEATURES = 1_000
+MOST_TREATMENTS = 100
 ID = r"^[A-Za-z0-9][A-Za-z0-9._~:@+=-]*$"
 
 Money = Annotated[
@@ -94,8 +96,8 @@ class CampaignRequest(Body):
     name: Name = Field(description="Unlike that of any other campaign.")
     budget: Money
     horizon: Horizon
-    features: list[Name] = Field(max_length=1_000)
-    treatments: list[Name] = Field(min_length=1, max_length=100)
+    features: list[Name] = Field(max_length=MOST_FEATURES)
+    treatments: list[Name] = Field(min_length=1, max_length=MOST_TREATMENTS)
     policy: PolicyChoice = Field(default_factory=PolicyChoice)
     outcome_window_seconds: int = Field(
         7 * 86_400,
@@ -168,8 +170,10 @@ class DecisionRequest(Body):
     """One user to decide on."""
 
     decision_id: DecisionId
-    features: dict[str, Number]
-    costs: dict[str, Money] = Field(description="What each treatment would cost for this user.")
+    features: dict[str, Number] = Field(max_length=MOST_FEATURES)
+    costs: dict[str, Money] = Field(
+        max_length=MOST_TREATMENTS, description="What each treatment would cost for this user."
+    )
 
 
 class DecisionAnswer(BaseModel):

@@ -24,6 +24,7 @@ from bccb.serve.engine import Engine
 from bccb.serve.metrics import Metrics
 
 REQUEST_SECONDS = 10.0  # for a request to arrive whole
+STALL_SECONDS = 20.0  # for a client to read on
 IDLE_SECONDS = 30  # for the next request on the same connection
 MOST_CONNECTIONS = 4_096
 MOST_HEAD = 65_536  # bytes of a request before its body
@@ -39,6 +40,7 @@ class PatientProtocol(HttpToolsProtocol):
     """
 
     _deadline: asyncio.TimerHandle | None = None
+    _stalled: asyncio.TimerHandle | None = None
     _head: int | None = 0  # bytes of it so far; None when it is whole
 
     def connection_made(self, transport: Any) -> None:
@@ -73,7 +75,23 @@ class PatientProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The client has gone."""
         self._stop_waiting()
+        self._stop_stalling()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """The client does not read what it asked for."""
+        super().pause_writing()
+        self._stalled = self.loop.call_later(STALL_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """It reads again."""
+        super().resume_writing()
+        self._stop_stalling()
+
+    def _stop_stalling(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
 
     def _wait(self) -> None:
         self._stop_waiting()

@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 from bccb.intervals import Interval, Total, difference, wilson
 
 POINTS = 400  # of the trajectory; then every second one is dropped
-LEAST_CHANCE = 0.005  # of being left alone, below which a user tells nothing of the treatments
+# Of being left alone; below it a user tells nothing. By a hair less than what pooled-bayes leaves.
+LEAST_CHANCE = 0.005 * (1 - 1e-9)
+MOST_UNTOLD = 0.05  # of the treated: beyond it what is told of the others is not what was caused
 RECENT = 20  # points over which the speed of spending is measured
 FORESEEABLE = 100 * 366 * 86_400 * 1_000_000  # microseconds: beyond that nobody can tell
 
@@ -44,6 +46,7 @@ class Tally:
     treated: float = 0.0  # N, and the rest of the docstring's sums
     treated_y: float = 0.0
     treated_yy: float = 0.0
+    untold: int = 0  # treated users who had no real chance of being left alone
     w: float = 0.0
     wy: float = 0.0
     ww: float = 0.0
@@ -69,6 +72,7 @@ class Tally:
         self.outcomes[action] += 1
         self.conversions[action] += y
         if alone is None or alone < LEAST_CHANCE:
+            self.untold += action > 0
             return
         self.expected += (1.0 - alone) ** 2 / alone
         if action > 0:
@@ -94,8 +98,10 @@ class Tally:
         return wilson(self.conversions[arm] / n, n) if n and not self.one_sided else None
 
     def incremental(self) -> Interval | None:
-        """Conversions that the treatments caused; None while there is nobody to compare with."""
+        """Conversions that the treatments caused; None where too few can be compared."""
         if self.treated == 0 or self.w == 0 or self.one_sided:
+            return None
+        if self.untold > MOST_UNTOLD * (self.treated + self.untold):
             return None
         m, scale = self.wy / self.w, self.treated / self.w
         seen = max(self.wwyy - 2 * m * self.wwy + m * m * self.ww, 0.0)

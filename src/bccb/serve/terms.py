@@ -16,6 +16,7 @@ from bccb.policies import spec_of
 from bccb.policy import assemble
 
 LEAST_ELAPSED = 1e-6  # of the time: before it the first users would seem to be a flood
+MOST_MEMORY = 2_000_000  # numbers: what learns for longer than some milliseconds holds up others
 FORECAST_WEIGHT = 0.1  # of the time: as long as what came counts as much as what was forecast
 
 
@@ -80,6 +81,10 @@ class Terms:
             parameters={**spec.parameters, **self.parameters},
             after_history=spec.after_history,
         )
+        if made.memory.size > MOST_MEMORY:
+            told = f"so few that {self.policy} needs at most {MOST_MEMORY:,} numbers"
+            sizes = f"{len(self.features):,} x {len(self.treatments):,}"
+            raise InputError("features x treatments", sizes, f"{told}, not {made.memory.size:,}")
         made.begin_with(self.budget)  # through a float, a large one would be some micros off
         return made
 
