@@ -66,8 +66,8 @@ class Server:
         except BaseException:
             self.kill()
             raise
-        host, _, port = self.address.removeprefix("http://").rpartition(":")
-        self.host, self.port = host.strip("[]"), int(port)
+        host, _, bound = self.address.removeprefix("http://").rpartition(":")
+        self.host, self.port = host.strip("[]"), int(bound)
         self.client = httpx.Client(base_url=self.address, timeout=30.0)
 
     def _wait_for_address(self) -> str:
