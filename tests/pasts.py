@@ -41,51 +41,27 @@ def decide(books: Books, at: int, campaign: str, users: list[DecisionRequest]) -
     return made
 
 
-class Past:
-    """A ledger, its books, and traffic that a seed determines. One act is one commit."""
+class Desk:
+    """A ledger and its books, and nobody between them and us."""
 
-    def __init__(self, path: Path, seed: int) -> None:
-        self.path, self.random = path, random.Random(seed)
-        self.at, self.acts = 1_700_000_000 * SECOND, seed * 1_000_000
-        self.kept: dict[str, bytes] = {}
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self._open()
-        names = [campaign.terms.name for campaign in self.books]
-        if not names:
-            self._found()
-        self.at = max(self.at, *(campaign.at for campaign in self.books))
 
     def _open(self) -> None:
         self.ledger = Ledger(self.path)
         self.books = Books(self.ledger)
         list(self.books.open())
 
-    def _found(self) -> None:
-        """Two campaigns, of which the second has learned from the first."""
-        for name in ("first", "second"):
-            body = {**BODY, "name": name}
-            if name == "second":
-                self.live(12)
-                body["horizon"] = {"ends_at": "2100-01-01T00:00Z"}
-                body["learned_from"] = self.campaign("first").id
-            asked = CampaignRequest.model_validate(body)
-            terms = campaigns.terms_of(asked, self.at)
-            id_ = f"c{name}"
-            campaign = self.books.add(id_, terms)
-            self.books.record(campaign, campaign.opening())
-            if terms.learned_from:
-                memory = campaigns._learned(self.books, terms)
-                self.books.record(campaign, campaign.learning(self.at, memory))
-            self.commit()
-
-    def campaign(self, name: str) -> Campaign:
-        """A campaign by its name."""
-        found = self.books.named(name)
-        assert found is not None
-        return found
-
-    def states(self) -> dict[str, bytes]:
-        """All campaigns, to the bit."""
-        return {campaign.terms.name: campaign.to_bytes() for campaign in self.books}
+    def add(self, id_: str, body: dict[str, Any], at: int) -> None:
+        """A new campaign."""
+        terms = campaigns.terms_of(CampaignRequest.model_validate(body), at)
+        campaign = self.books.add(id_, terms)
+        self.books.record(campaign, campaign.opening())
+        if terms.learned_from:
+            memory = campaigns._learned(self.books, terms)
+            self.books.record(campaign, campaign.learning(at, memory))
+        self.commit()
 
     def commit(self) -> None:
         """Make what was recorded durable."""
@@ -101,8 +77,46 @@ class Past:
 
     def close(self) -> None:
         """Stop as a kill would, but for the write-ahead log, which SQLite folds in."""
-        self.kept = self.states()
         self.ledger.close()
+
+
+class Past(Desk):
+    """A desk, and traffic that a seed determines. One act is one commit."""
+
+    def __init__(self, path: Path, seed: int) -> None:
+        super().__init__(path)
+        self.random = random.Random(seed)
+        self.at, self.acts = 1_700_000_000 * SECOND, seed * 1_000_000
+        self.kept: dict[str, bytes] = {}
+        names = [campaign.terms.name for campaign in self.books]
+        if not names:
+            self._found()
+        self.at = max(self.at, *(campaign.at for campaign in self.books))
+
+    def _found(self) -> None:
+        """Two campaigns, of which the second has learned from the first."""
+        for name in ("first", "second"):
+            body = {**BODY, "name": name}
+            if name == "second":
+                self.live(12)
+                body["horizon"] = {"ends_at": "2100-01-01T00:00Z"}
+                body["learned_from"] = self.campaign("first").id
+            self.add(f"c{name}", body, self.at)
+
+    def campaign(self, name: str) -> Campaign:
+        """A campaign by its name."""
+        found = self.books.named(name)
+        assert found is not None
+        return found
+
+    def states(self) -> dict[str, bytes]:
+        """All campaigns, to the bit."""
+        return {campaign.terms.name: campaign.to_bytes() for campaign in self.books}
+
+    def close(self) -> None:
+        """As any desk; how all stood is remembered."""
+        self.kept = self.states()
+        super().close()
 
     def decision_ids(self) -> dict[str, list[str]]:
         """The ids of all decisions by campaign."""

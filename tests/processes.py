@@ -49,14 +49,14 @@ def bccb(*arguments: object, hook: str = "") -> subprocess.CompletedProcess[str]
 
 
 class Server:
-    """A process that serves a ledger."""
+    """A process that serves a ledger; one that does not begin to in time is an error."""
 
-    def __init__(self, ledger: Path, *arguments: object, hook: str = "") -> None:
+    def __init__(self, ledger: Path, *arguments: object, hook: str = "", port: int = 0) -> None:
         self.ledger = ledger
         self.log = ledger.parent.parent / f"{ledger.parent.name}-{time.time_ns()}.log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                command("serve", "--port", 0, "--ledger", ledger, *arguments, hook=hook),
+                command("serve", "--port", port, "--ledger", ledger, *arguments, hook=hook),
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
@@ -66,8 +66,8 @@ class Server:
         except BaseException:
             self.kill()
             raise
-        host, _, port = self.address.removeprefix("http://").rpartition(":")
-        self.host, self.port = host.strip("[]"), int(port)
+        host, _, bound = self.address.removeprefix("http://").rpartition(":")
+        self.host, self.port = host.strip("[]"), int(bound)
         self.client = httpx.Client(base_url=self.address, timeout=30.0)
 
     def _wait_for_address(self) -> str:
@@ -75,7 +75,10 @@ class Server:
         assert self.process.stdout is not None
         told = self.process.stdout
         threading.Thread(target=lambda: lines.put(told.readline()), daemon=True).start()
-        line = lines.get(timeout=START_SECONDS)
+        try:
+            line = lines.get(timeout=START_SECONDS)
+        except queue.Empty:
+            raise AssertionError(f"it hangs at the start: {self.stderr()}") from None
         found = re.fullmatch(r"serving on (http://\S+)\n", line)
         if found is None:
             self.process.wait(STOP_SECONDS)
@@ -136,9 +139,9 @@ class Server:
 
 
 @contextmanager
-def serving(ledger: Path, *arguments: object, hook: str = "") -> Iterator[Server]:
+def serving(ledger: Path, *arguments: object, hook: str = "", port: int = 0) -> Iterator[Server]:
     """A server that is gone afterwards, however the block ends."""
-    server = Server(ledger, *arguments, hook=hook)
+    server = Server(ledger, *arguments, hook=hook, port=port)
     try:
         yield server
     finally:

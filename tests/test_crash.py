@@ -1,5 +1,6 @@
 """The crash harness: the service passes it, and servers that forget or overspend do not."""
 
+import asyncio
 import re
 import sqlite3
 import sys
@@ -13,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from bench import crash
 from bench.service.books import Reader
 from bench.service.memory import COUNTERS, Book, Decision, Faults, cost_micros
+from bench.service.process import Server
 
 SCHEMA = """
 CREATE TABLE campaigns (key, sequence, id, budget, spent, reserved);
@@ -63,10 +65,28 @@ def test_nothing_is_lost_in_ten_kills(capsys: pytest.CaptureFixture[str], tmp_pa
     assert not list(tmp_path.iterdir())
 
 
+async def load_until_decided(harness: crash.Harness, server: Server, seconds: float) -> None:
+    """Kill it under the clients, but not before they know of some more decisions."""
+    assert server.port is not None
+
+    def known() -> int:
+        return sum(len(book.decisions) for book in harness.books)
+
+    before = known()
+    living = [asyncio.create_task(client.live(server.port)) for client in harness.clients]
+    async with asyncio.timeout(60):
+        while known() < before + 20:
+            await asyncio.sleep(0.01)
+    server.kill()
+    await asyncio.gather(*living)
+
+
 @pytest.mark.compiled
 def test_a_server_that_forgets_is_found_out(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(crash, "EARLY", 0.0)  # every server but the first has time to forget
+    monkeypatch.setattr(crash.Harness, "load", load_until_decided)
     program = tmp_path / "forgetful.py"
     program.write_text(FORGETFUL)
     options = ["--kills", "3", "--seed", "5", "--folder", str(tmp_path)]

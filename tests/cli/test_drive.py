@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 import pytest
+from processes import START_SECONDS, command, serving, until
 
 from bccb.cli import main
 from bccb.cli.traffic import Drive, Plan, SimulatedTraffic
@@ -32,14 +33,8 @@ COLUMNS = ("--treatment", "arm", "--control", "none", "--outcome", "sale", "--co
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a service with an empty ledger."""
-    ledger = tmp_path_factory.mktemp("service") / "ledger.sqlite"
-    command = [sys.executable, "-m", "bccb", "serve", "--port", "0", "--ledger", str(ledger)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        said = process.stdout.readline()
-        assert said.startswith("serving on http://127.0.0.1:"), said
-        yield said.split()[-1]
-        process.terminate()
+    with serving(tmp_path_factory.mktemp("service") / "ledger.sqlite") as server:
+        yield server.address
 
 
 @pytest.fixture
@@ -168,8 +163,8 @@ def test_the_log_of_the_service_is_evaluated_without_options(
 ) -> None:
     campaign = driven(client, drive("--users", 60, *FAST))
     path = client.download_log(campaign, tmp_path / "log.parquet")
-    for command in (["evaluate", str(path)], ["compare", "--seeds", "1:3", "--data", str(path)]):
-        monkeypatch.setattr(sys, "argv", ["bccb", *command, "--policy", "treat-all"])
+    for words in (["evaluate", str(path)], ["compare", "--seeds", "1:3", "--data", str(path)]):
+        monkeypatch.setattr(sys, "argv", ["bccb", *words, "--policy", "treat-all"])
         with pytest.raises(SystemExit) as stopped:
             main()
         told = capsys.readouterr()
@@ -213,26 +208,28 @@ def test_a_refusal_ends_it_after_the_table(drive: Run, client: Client) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT for another process")
 def test_ctrl_c_stops_it_and_settles_what_was_decided(url: str, client: Client) -> None:
     before = {campaign.id for campaign in client.campaigns()}
-    command = [sys.executable, "-m", "bccb", "drive", "--url", url, "--users", "100000"]
+
+    def new() -> list[Campaign]:
+        return [each for each in client.campaigns() if each.id not in before]
+
+    endless = ("--users", 100_000, "--rate", 100, "--delay", 600)
     with subprocess.Popen(
-        [*command, "--rate", "100", "--delay", "600"],
+        command("drive", "--url", url, *endless),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env=os.environ | {"COLUMNS": "120"},
     ) as process:
-        until = time.monotonic() + 60
-        while time.monotonic() < until:
-            new = [each for each in client.campaigns() if each.id not in before]
-            if new and new[0].open > 10:
-                break
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
-        out, notes = process.communicate(timeout=60)
+        try:
+            until(lambda: any(each.open > 10 for each in new()), START_SECONDS)
+            process.send_signal(signal.SIGINT)
+            out, notes = process.communicate(timeout=START_SECONDS)
+        finally:
+            process.kill()  # if it has not ended by itself
     assert process.returncode == 0, notes
     assert ", then stopped" in out
     assert "Traceback" not in notes
-    campaign = client.campaign(new[0])
+    campaign = client.campaign(new()[0])
     assert campaign.decisions > 10
     assert campaign.open == 0
 

@@ -24,7 +24,6 @@ from bccb.data.describe import (
 )
 from bccb.data.schema import Columns
 from bccb.errors import InputError
-from bccb.intervals import Interval, newcombe, wilson
 from bccb.types import Floats, Ints, Log
 
 
@@ -75,26 +74,6 @@ def test_arms_have_their_counts_shares_rates_and_effects() -> None:
     assert treated.effect.value == pytest.approx(0.2)
     assert treated.effect.low == pytest.approx(0.0524, abs=5e-5)
     assert treated.effect.high == pytest.approx(0.3339, abs=5e-5)
-
-
-@given(data=st.data(), users=st.integers(1, 100_000))
-def test_the_interval_of_a_rate_is_wilsons(data: st.DataObject, users: int) -> None:
-    successes = data.draw(st.integers(0, users))
-    interval = stats.binomtest(successes, users).proportion_ci(method="wilson")
-    estimate = wilson(successes / users, users)
-    assert (estimate.low, estimate.high) == pytest.approx(interval, abs=1e-12)
-    assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
-
-
-@given(st.tuples(st.floats(0, 1), st.floats(0, 1)), st.tuples(*[st.integers(1, 10_000)] * 2))
-def test_the_interval_of_an_effect_holds_it_and_turns_with_it(
-    rates: tuple[float, float], users: tuple[int, int]
-) -> None:
-    one, other = wilson(rates[0], users[0]), wilson(rates[1], users[1])
-    effect, reverse = newcombe(one, other), newcombe(other, one)
-    assert effect.low <= effect.value <= effect.high
-    turned = Interval(-reverse.value, -reverse.high, -reverse.low)
-    assert asdict(effect) == pytest.approx(asdict(turned), abs=1e-12)
 
 
 @given(statistic=st.floats(0, 2000), degrees=st.integers(1, 400))

@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pasts import decide
+from pasts import Desk, decide
 from processes import assert_whole, serving, until
 
 from bccb.ledger.event import Event, Kind
 from bccb.ledger.ledger import Ledger
-from bccb.serve import campaigns, outcomes
-from bccb.serve.books import Books
+from bccb.serve import outcomes
 from bccb.serve.campaign import Campaign
 from bccb.serve.meter import Meter
-from bccb.serve.schemas import CampaignRequest, DecisionRequest, OutcomeItem
+from bccb.serve.schemas import DecisionRequest, OutcomeItem
 
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
@@ -36,33 +35,20 @@ BODY: dict[str, Any] = {
 }
 
 
-class Desk:
-    """Books of one campaign, and calls at times of our own."""
+class Calls(Desk):
+    """A desk with one campaign, and calls at times of our own."""
 
     def __init__(self, path: Path, at: int) -> None:
-        self.path = path
-        self._open()
-        terms = campaigns.terms_of(CampaignRequest.model_validate(BODY), at)
-        campaign = self.books.add("c1", terms)
-        self.books.record(campaign, campaign.opening())
-        self._commit()
-
-    def _open(self) -> None:
-        self.ledger = Ledger(self.path)
-        self.books = Books(self.ledger)
-        list(self.books.open())
-
-    def _commit(self) -> None:
-        if self.books.changed:
-            self.books.write()
-            self.books.commit()
+        super().__init__(path)
+        self.add("c1", BODY, at)
 
     @property
     def campaign(self) -> Campaign:
         return self.books.campaign("c1")
 
     def restart(self) -> None:
-        self.ledger.close()
+        """As after a kill, when no snapshot tells the time."""
+        self.close()
         self._open()
 
     def decide(self, at: int, *ids: str) -> list[dict[str, Any]]:
@@ -70,20 +56,20 @@ class Desk:
             DecisionRequest(decision_id=id_, features={}, costs={"email": "0.50"}) for id_ in ids
         ]
         made = decide(self.books, at, "c1", asked)
-        self._commit()
+        self.commit()
         return made
 
     def observe(self, at: int, id_: str) -> str:
         item = OutcomeItem.model_validate({"decision_id": id_, "value": 1.0})
         (answer,) = outcomes.observe(self.books, at, "c1", [item], single=True)
-        self._commit()
+        self.commit()
         return str(answer["status"])
 
     def sweep(self, at: int) -> list[str]:
         """Which windows pass now."""
         before = self.campaign.sequence
         outcomes.sweep(self.books, at)
-        self._commit()
+        self.commit()
         events = self.ledger.events(self.campaign.key, before)
         return [event.decision or "" for event in events if event.kind == Kind.EXPIRY]
 
@@ -92,10 +78,10 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    made = Desk(tmp_path / "ledger.sqlite", NOON)
+def desk(tmp_path: Path) -> Iterator[Calls]:
+    made = Calls(tmp_path / "ledger.sqlite", NOON)
     yield made
-    made.ledger.close()
+    made.close()
 
 
 BACK = [SECOND, 3_600 * SECOND, DAY, 400 * DAY]
@@ -104,10 +90,10 @@ BACK = [SECOND, 3_600 * SECOND, DAY, 400 * DAY]
 @pytest.mark.parametrize("back", BACK)
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_clock_set_back_is_as_good_as_one_that_stands_still(
-    desk: Desk, tmp_path: Path, back: int, restarted: bool
+    desk: Calls, tmp_path: Path, back: int, restarted: bool
 ) -> None:
     """The same answers, prices and journal, to the bit: the pace does not change."""
-    still = Desk(tmp_path / "still.sqlite", NOON)
+    still = Calls(tmp_path / "still.sqlite", NOON)
     for each, then in ((desk, NOON + 3_600 * SECOND - back), (still, NOON + 3_600 * SECOND)):
         each.decide(NOON + 3_600 * SECOND, "u0")
         if restarted:
@@ -119,11 +105,11 @@ def test_a_clock_set_back_is_as_good_as_one_that_stands_still(
         assert each.sweep(then) == []
     assert desk.events() == still.events()
     assert desk.campaign.to_bytes() == still.campaign.to_bytes()
-    still.ledger.close()
+    still.close()
 
 
 @pytest.mark.parametrize("back", BACK)
-def test_the_times_of_the_journal_never_fall(desk: Desk, back: int) -> None:
+def test_the_times_of_the_journal_never_fall(desk: Calls, back: int) -> None:
     for i, at in enumerate([NOON, NOON + 5, NOON + 5 - back, NOON + 3, NOON + 9, NOON - back]):
         desk.decide(at, f"u{i}")
     times = [event.at for event in desk.events()]
@@ -132,7 +118,7 @@ def test_the_times_of_the_journal_never_fall(desk: Desk, back: int) -> None:
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_a_window_passes_once_and_not_before_its_time(desk: Desk, restarted: bool) -> None:
+def test_a_window_passes_once_and_not_before_its_time(desk: Calls, restarted: bool) -> None:
     desk.decide(NOON, "u0")
     assert desk.sweep(NOON + WINDOW) == []
     assert desk.sweep(NOON - DAY) == []
@@ -147,14 +133,14 @@ def test_a_window_passes_once_and_not_before_its_time(desk: Desk, restarted: boo
     assert desk.sweep(NOON + DAY) == []
 
 
-def test_windows_opened_while_the_clock_was_back_pass_when_it_has_caught_up(desk: Desk) -> None:
+def test_windows_opened_while_the_clock_was_back_pass_when_it_has_caught_up(desk: Calls) -> None:
     desk.decide(NOON, "u0")
     desk.decide(NOON - DAY, "u1")
     assert desk.sweep(NOON - DAY + WINDOW + 1) == []
     assert desk.sweep(NOON + WINDOW + 1) == ["u0", "u1"]
 
 
-def test_a_jump_forward_and_back_spends_no_more_than_it_did(desk: Desk) -> None:
+def test_a_jump_forward_and_back_spends_no_more_than_it_did(desk: Calls) -> None:
     """A clock that was wrong for a moment ends no campaign that had not ended, nor gives money."""
     desk.decide(NOON + DAY // 2, *(f"a{i}" for i in range(10)))
     planned = desk.campaign.planned(desk.campaign.at, 10)

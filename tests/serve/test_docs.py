@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from processes import serving
 
 from bccb.serve.metrics import Metrics
 
@@ -22,20 +23,8 @@ ADDRESS = "http://127.0.0.1:8000"
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("documented")
-    server = subprocess.Popen(
-        [sys.executable, "-m", "bccb", "serve", "--port", "0"],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert server.stdout is not None
-    try:
-        yield server.stdout.readline().removeprefix("serving on ").strip()
-    finally:
-        server.terminate()
-        server.wait(30)
-        server.stdout.close()
+    with serving(tmp_path_factory.mktemp("documented") / "bccb.sqlite") as server:
+        yield server.address
 
 
 def holds(told: Any, found: Any) -> bool:
@@ -76,8 +65,6 @@ def test_the_python_example_runs(url: str) -> None:
 
 
 def test_every_route_is_documented(url: str) -> None:
-    import httpx
-
     paths = httpx.get(f"{url}/openapi.json").json()["paths"]
     spoken = DOCUMENT.replace("$ID", "{campaign_id}")
     spoken = re.sub(r"order-\d", "{decision_id}", spoken)

@@ -88,7 +88,6 @@ def test_what_cannot_be_made_durable_is_not_done_until_it_can(
                 answer = server.client.post(f"/v1/campaigns/{campaign}/{path}", json=body)
                 assert is_problem(answer, 503, "not-durable"), answer.text
                 assert answer.headers["retry-after"] == "1"
-                assert answer.elapsed.total_seconds() < 5.0
             assert server.status("/readyz") == 503
             assert server.status("/healthz") == 200
             assert server.campaign(campaign) == before

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +10,7 @@ import httpx
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
+from processes import serving
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi import checks
@@ -66,19 +65,8 @@ EXAMPLES = settings(
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server in a process of its own."""
-    server = subprocess.Popen(
-        [sys.executable, "-m", "bccb", "serve", "--port", "0"],
-        cwd=tmp_path_factory.mktemp("documented"),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert server.stdout is not None
-    try:
-        yield server.stdout.readline().removeprefix("serving on ").strip()
-    finally:
-        server.terminate()
-        server.wait(30)
-        server.stdout.close()
+    with serving(tmp_path_factory.mktemp("documented") / "bccb.sqlite") as server:
+        yield server.address
 
 
 @pytest.fixture(scope="module")

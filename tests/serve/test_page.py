@@ -5,9 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from processes import Server, bccb
 
 PAGE = Path(__file__).parents[2] / "src" / "bccb" / "serve" / "page"
 CHROMIUM = next(
@@ -24,10 +22,7 @@ CHROMIUM = next(
 needs_chromium = pytest.mark.skipif(
     CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome on the PATH"
 )
-STARTING, SHOWING = (
-    120,
-    20_000,
-)  # seconds for the service, which compiles; milliseconds for the page
+SHOWING = 20_000  # milliseconds for the page
 POLICY = "default-src 'self'"  # nothing inline, nothing from elsewhere
 MONEY = ("budget", "spent", "reserved", "remaining")
 COUNTS = ("decisions", "treated", "open")
@@ -36,49 +31,25 @@ COUNTS = ("decisions", "treated", "open")
 class Service:
     """`bccb serve` in a process of its own, on a ledger that outlives it."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, ledger: Path) -> None:
+        self.ledger = ledger
         self.url = ""
-        self.process: subprocess.Popen[str] | None = None
+        self.server: Server | None = None
 
     def start(self) -> None:
         """Begin to serve, on the same port as before if there was one."""
-        port = self.url.rpartition(":")[2] or "0"
-        ledger = str(self.folder / "ledger.sqlite")
-        command = [sys.executable, "-m", "bccb", "serve", "--port", port, "--ledger", ledger]
-        # A file rather than a pipe: nobody reads what comes later, and a full pipe would block it.
-        said = self.folder / f"said-{time.monotonic_ns()}.txt"
-        with said.open("w", encoding="utf-8") as output:
-            self.process = subprocess.Popen(
-                command, stdout=output, stderr=subprocess.STDOUT, text=True
-            )
-        end = time.monotonic() + STARTING
-        while time.monotonic() < end and self.process.poll() is None:
-            found = re.search(r"serving on (http://\S+?)/?\s", said.read_text(encoding="utf-8"))
-            if found and self._ready(found[1]):
-                self.url = found[1]
-                return
-            time.sleep(0.05)
-        self.stop()
-        raise AssertionError(f"the service did not start: {said.read_text(encoding='utf-8')}")
-
-    def _ready(self, url: str) -> bool:
-        try:
-            return httpx.get(f"{url}/readyz").status_code == 200
-        except httpx.TransportError:
-            return False
+        self.server = Server(self.ledger, port=int(self.url.rpartition(":")[2] or 0))
+        self.url = self.server.address
 
     def stop(self) -> None:
-        if self.process is not None:
-            self.process.terminate()
-            self.process.wait(30)
-            self.process = None
+        if self.server is not None:
+            self.server.stop()
+            self.server = None
 
     def make_key(self, scope: str) -> str:
         """A new API key, made while nothing is served: it is then needed from the start."""
-        command = [sys.executable, "-m", "bccb", "keys", "create", scope, "--scope", scope]
-        ledger = ["--ledger", str(self.folder / "ledger.sqlite")]
-        done = subprocess.run([*command, *ledger], capture_output=True, text=True, check=True)
+        done = bccb("keys", "create", scope, "--scope", scope, "--ledger", self.ledger)
+        assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
     def create(self, name: str, **other: Any) -> str:
@@ -128,7 +99,7 @@ class Service:
 
 @contextmanager
 def serving(folder: Path) -> Iterator[Service]:
-    service = Service(folder)
+    service = Service(folder / "ledger.sqlite")
     service.start()
     try:
         yield service

@@ -9,7 +9,7 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -18,15 +18,26 @@ from processes import Server, assert_whole, decisions_in, serving, until, user
 from bccb.serve.body import MOST_BYTES
 
 PATIENCE = 1.0  # seconds
-HOOK = f"import bccb.serve.server; bccb.serve.server.REQUEST_SECONDS = {PATIENCE}"
-LATE = 10 * PATIENCE  # on a machine with much else to do
+HOOK = "import bccb.serve.server; bccb.serve.server.REQUEST_SECONDS = {}"
+HANGS = 60.0  # seconds after which something that must come has not
 TEN_MEGABYTES = 10_000_000
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One service for all tests here: each leaves it as good as it was."""
-    with serving(tmp_path_factory.mktemp("clients") / "data.sqlite", hook=HOOK) as started:
+    yield from soundly_serving(tmp_path_factory.mktemp("connections"), PATIENCE)
+
+
+@pytest.fixture
+def patient(tmp_path: Path) -> Iterator[Server]:
+    """A service that lets nobody go for being slow."""
+    (tmp_path / "data").mkdir()
+    yield from soundly_serving(tmp_path / "data", 3_600.0)
+
+
+def soundly_serving(folder: Path, patience: float) -> Iterator[Server]:
+    with serving(folder / "data.sqlite", hook=HOOK.format(patience)) as started:
         yield started
         assert started.status("/readyz") == 200
         assert started.stop() == 0
@@ -39,15 +50,29 @@ def campaign(server: Server) -> str:
     return server.open()
 
 
+@contextmanager
+def slow_clients(server: Server, campaign: str) -> Iterator[list[socket.socket]]:
+    """Two hundred who have sent a part of their request, more or less of it."""
+    slow = [server.connect() for _ in range(200)]
+    try:
+        for i, connection in enumerate(slow):
+            with suppress(ConnectionError):
+                connection.sendall(whole(campaign, f"slow-{i}")[: i % 150])
+        yield slow
+    finally:
+        for connection in slow:
+            connection.close()
+
+
 def head(campaign: str, *headers: str) -> bytes:
     """The head of a request for decisions."""
     lines = [f"POST /v1/campaigns/{campaign}/decisions HTTP/1.1", "Host: localhost", *headers]
     return "\r\n".join([*lines, "Content-Type: application/json", "", ""]).encode()
 
 
-def whole(campaign: str, id_: str) -> bytes:
-    """A whole request."""
-    body = json.dumps(user(id_)).encode()
+def whole(campaign: str, id_: str, at_least: int = 0) -> bytes:
+    """A whole request, whose body has at least so many bytes."""
+    body = json.dumps(user(id_)).encode().ljust(at_least)
     return head(campaign, f"Content-Length: {len(body)}") + body
 
 
@@ -104,7 +129,7 @@ def test_a_client_that_falls_silent_is_let_go(server: Server, campaign: str, sen
     begin = time.monotonic()
     with server.connect() as connection:
         connection.sendall(parts[sent])
-        connection.settimeout(LATE)
+        connection.settimeout(HANGS)
         assert b" 200 " not in answer(connection)
     assert time.monotonic() - begin > PATIENCE / 2
     assert not [id_ for id_ in decisions_in(server.ledger) if id_.startswith("silent")]
@@ -126,18 +151,14 @@ def test_a_head_without_end_is_cut_off_before_it_fills_the_memory(
 def test_a_client_that_sends_byte_by_byte_is_let_go(
     server: Server, campaign: str, part: str
 ) -> None:
-    request = whole(campaign, f"slow-{part}")
+    request = whole(campaign, f"slow-{part}", at_least=600)
     at = 0 if part == "head" else request.index(b"\r\n\r\n") + 4
     with server.connect() as connection:
         connection.sendall(request[:at])
-        begin = time.monotonic()
-        with suppress(ConnectionError):
+        with pytest.raises(ConnectionError):
             for byte in request[at:]:
                 connection.sendall(bytes([byte]))
                 time.sleep(PATIENCE / 10)
-        assert time.monotonic() - begin < LATE
-        connection.settimeout(LATE)
-        assert b" 200 " not in answer(connection)
     assert f"slow-{part}" not in decisions_in(server.ledger)
 
 
@@ -153,23 +174,25 @@ def test_a_client_that_is_quick_enough_keeps_its_connection(server: Server, camp
             time.sleep(PATIENCE / 2)
 
 
-def test_many_slow_clients_hold_up_nobody(server: Server, campaign: str) -> None:
-    slow = [server.connect() for _ in range(200)]
-    try:
-        for i, connection in enumerate(slow):
-            with suppress(ConnectionError):
-                connection.sendall(whole(campaign, f"slow-{i}")[: i % 150])
-        for i in range(50):
-            begin = time.monotonic()
-            assert server.decide(campaign, f"quick-{i}").status_code == 200
-            assert time.monotonic() - begin < 2.0
+def test_many_slow_clients_are_let_go(server: Server, campaign: str) -> None:
+    with slow_clients(server, campaign) as slow:
         for connection in slow:
-            connection.settimeout(LATE)
+            connection.settimeout(HANGS)
             assert b" 200 " not in answer(connection)
-    finally:
-        for connection in slow:
-            connection.close()
     assert not [id_ for id_ in decisions_in(server.ledger) if id_.startswith("slow")]
+
+
+def test_many_slow_clients_hold_up_nobody(patient: Server) -> None:
+    """Those who come after them are answered, while they themselves still hang."""
+    campaign = patient.open()
+    with slow_clients(patient, campaign) as slow:
+        for i in range(50):
+            assert patient.decide(campaign, f"quick-{i}").status_code == 200
+        for connection in slow:
+            connection.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                connection.recv(1)
+    assert decisions_in(patient.ledger) == [f"quick-{i}" for i in range(50)]
 
 
 @pytest.mark.parametrize("how", ["close", "reset"])
@@ -210,24 +233,26 @@ def test_what_is_no_request_is_refused_and_harms_nobody(
     with server.connect() as connection:
         with suppress(ConnectionError):
             connection.sendall(noise)
-        connection.settimeout(LATE)
+        connection.settimeout(HANGS)
         told = answer(connection)
     assert told == b"" or told.split()[1][:1] == b"4", told[:100]
     assert server.status("/healthz") == 200
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="there is no prlimit here")
-def test_more_connections_than_files_can_be_open(server: Server, campaign: str) -> None:
-    files = len(os.listdir(f"/proc/{server.pid}/fd")) if Path("/proc").exists() else 64
-    soft, hard = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (files + 5, hard))
-    crowd = [server.connect() for _ in range(30)]
-    time.sleep(0.3)
-    assert server.decide(campaign, "inside").status_code == 200  # on its old connection
-    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (soft, hard))
+def test_more_connections_than_files_can_be_open(patient: Server) -> None:
+    campaign = patient.open()
+    open_files = Path(f"/proc/{patient.pid}/fd")
+    most = len(os.listdir(open_files)) + 5
+    soft, hard = resource.prlimit(patient.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(patient.pid, resource.RLIMIT_NOFILE, (most, hard))
+    crowd = [patient.connect() for _ in range(30)]
+    until(lambda: len(os.listdir(open_files)) >= most)
+    assert patient.decide(campaign, "inside").status_code == 200  # on its old connection
+    resource.prlimit(patient.pid, resource.RLIMIT_NOFILE, (soft, hard))
     for connection in crowd:
         connection.close()
-    with server.connect() as connection:
-        connection.settimeout(LATE)
+    with patient.connect() as connection:
+        connection.settimeout(HANGS)
         connection.sendall(whole(campaign, "after"))
         until(lambda: connection.recv(65_536).startswith(b"HTTP/1.1 200 "))
