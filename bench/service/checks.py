@@ -39,7 +39,8 @@ async def _work(connection: Connection, sends: list[Any]) -> None:
 def _again(book: Book, wanted: list[Decision], faults: Faults) -> Iterator[Any]:
     """Requests, each with what takes its answer."""
     path = f"/v1/campaigns/{book.id}"
-    for many in in_lists(wanted, LIST):
+    standing = [one for one in wanted if one.cancelled is None]
+    for many in in_lists(standing, LIST):
         body = [one.request for one in many]
         yield request_bytes("POST", f"{path}/decisions", body), _same_answers(many, faults)
     reported = [one for one in wanted if one.outcome is not None]
@@ -50,6 +51,7 @@ def _again(book: Book, wanted: list[Decision], faults: Faults) -> Iterator[Any]:
         place = f"{path}/decisions/{one.id}"
         if one.cancelled is not None:
             yield request_bytes("POST", f"{place}/cancel"), _same_state(one.cancelled, faults)
+            yield request_bytes("POST", f"{path}/decisions", one.request), _gone(one, faults)
         if one.settled is not None:
             request = request_bytes("POST", f"{place}/settle", {"cost": one.settled_cost})
             yield request, _same_state(one.settled, faults)
@@ -63,6 +65,14 @@ def _same_answers(many: list[Decision], faults: Faults) -> Any:
         for one, answer in zip(many, answers, strict=True):
             if answer != one.answer:
                 faults.add("doubled", f"{one.answer} became {answer}")
+
+    return take
+
+
+def _gone(one: Decision, faults: Faults) -> Any:
+    def take(status: int, answer: Any) -> None:
+        if status != 409 or not answer["type"].endswith("decision-cancelled"):
+            faults.add("doubled", f"the cancelled {one.id} was answered {status} {answer}")
 
     return take
 

@@ -97,6 +97,8 @@ class Book:
             raise Refused(422)
         if any(id_ in self.rows and self.rows[id_].body != body for id_, body in asked):
             raise Refused(409)
+        if any(id_ in self.rows and self.rows[id_].status == "cancelled" for id_ in ids):
+            raise Refused(409)
         if any(id_ not in self.rows for id_ in ids) and (
             self.status != "running" or self.ended(now)
         ):
@@ -130,6 +132,11 @@ class Book:
             row.status, row.told = "observed", reported
             row.returned = reported[1] != row.answer["treatment"]
             self.tick(now)
+        for item in items:
+            row = self.rows[item["decision_id"]]
+            if row.status == "open":
+                row.status, row.returned = "expired", self.shadow
+                self.tick(now)
         return answers
 
     def _action(self, row: Row, item: dict[str, Any]) -> str | None:

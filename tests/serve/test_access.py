@@ -71,7 +71,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, keys: dict[str, str]) -> I
 import bccb.serve.routes as routes
 def broken(*_):
     raise RuntimeError("what nobody should read")
-routes.report_view = routes.log.write_ndjson = broken
+routes.report_view = routes.log.write = broken
 """
     with serving(folder / "bccb.sqlite", hook=hook) as started:
         yield started
@@ -324,3 +324,9 @@ def test_keys_close_a_running_service_and_their_end_does_not_open_it(tmp_path: P
         with closing(Ledger(path)) as ledger:
             _, other = make_key(ledger, "shop", "read")
         until(lambda: statuses(server, text, other) == [401, 401, 200], 5.0)
+
+
+@pytest.mark.parametrize("header", ["forwarded", "via", "x-forwarded-for", "x-real-ip"])
+def test_without_keys_nobody_is_served_through_a_proxy(free: Server, header: str) -> None:
+    answer = free.client.get("/v1/campaigns", headers={header: "for=192.0.2.1"})
+    assert is_problem(answer, 403, "wrong-host")

@@ -204,3 +204,21 @@ def test_a_shadow_campaign_says_not_to_act(service: Service) -> None:
     campaign = service.open(mode="shadow")["id"]
     answer = service.decide(campaign, "a")
     assert (answer["act"], answer["treatment"]) == (False, "email")
+
+
+def test_a_cancelled_decision_is_not_given_out_again(service: Service) -> None:
+    campaign = service.open(budget="1.00")["id"]
+    service.decide(campaign, "a", cost="1.00")
+    service.done(f"{campaign}/decisions/a/cancel")
+    service.decide(campaign, "b", cost="1.00")
+    refused(service.post(f"{campaign}/decisions", user("a", cost="1.00")), 409, "decision_id")
+
+
+def test_a_long_list_of_nonsense_is_refused_at_its_first_fault(service: Service) -> None:
+    campaign = service.open()["id"]
+    refused(service.post(f"{campaign}/decisions", [0] * 100_000), 422, "0")
+    long = [user(f"d{i}") for i in range(1_500)]
+    refused(service.post(f"{campaign}/decisions", long), 422, "the length of the list")
+    features = {f"f{i}": i for i in range(10_000)}
+    response = service.post(f"{campaign}/decisions", {**user("a"), "features": features})
+    refused(response, 422, "features")

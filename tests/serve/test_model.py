@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from hypothesis import settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -303,5 +303,7 @@ class Interleavings(RuleBasedStateMachine):
 
 TestInterleavings = Interleavings.TestCase
 TestInterleavings.settings = settings(
-    max_examples=settings().max_examples // 2, stateful_step_count=50
+    max_examples=settings().max_examples // 2,
+    stateful_step_count=50,
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),  # to shrink a failure takes minutes
 )

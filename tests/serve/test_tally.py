@@ -120,3 +120,27 @@ def test_a_campaign_tells_the_labs_estimate(service: Service) -> None:
     found = service.get(f"{campaign['id']}/report").json()["incremental"]
     assert found["value"] == pytest.approx(expected.incremental, abs=1e-9)
     assert found["low"] == pytest.approx(expected.low, abs=1e-9)
+
+
+def test_nothing_is_told_where_many_treated_had_no_chance_of_being_left_alone() -> None:
+    tally = Tally.empty(1)
+    for y in (0.0, 1.0) * 50:
+        tally.note_outcome(1, y, 0.5)
+        tally.note_outcome(0, y, 0.5)
+    assert tally.incremental() is not None
+    for _ in range(4):
+        tally.note_outcome(1, 1.0, 0.001)
+    assert tally.incremental() is not None
+    for _ in range(4):
+        tally.note_outcome(1, 1.0, 0.001)
+    assert tally.incremental() is None
+
+
+def test_what_pooled_bayes_leaves_to_chance_counts_with_any_number_of_treatments() -> None:
+    for treatments in range(1, 101):
+        even = 1.0
+        for _ in range(treatments):
+            even -= 0.5 / treatments
+        tally = Tally.empty(treatments)
+        tally.note_outcome(1, 1.0, 0.01 * even)
+        assert tally.untold == 0, treatments

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bccb.errors import InputError
 from bccb.serve.terms import Terms
 from serve.service import SECOND, Service, refused, user
 
@@ -115,3 +116,13 @@ def test_nobody_is_treated_after_the_end(service: Service) -> None:
 def test_a_time_horizon_is_told_in_utc(service: Service) -> None:
     campaign = service.open(horizon={"ends_at": "2027-01-15T20:00:00+02:00"})
     assert campaign["horizon"] == {"ends_at": END, "expected_users": None}
+
+
+def test_a_campaign_whose_learning_would_hold_up_others_is_refused() -> None:
+    features = tuple(f"f{i}" for i in range(1_000))
+    treatments = tuple(f"t{i}" for i in range(50))
+    wide = dataclasses.replace(
+        TERMS, features=features, treatments=treatments, policy="pooled-bayes", parameters={}
+    )
+    with pytest.raises(InputError, match="features x treatments is '1,000 x 50'"):
+        wide.machine()

@@ -67,13 +67,13 @@ def test_a_report_tells_rates_money_and_plan(service: Service) -> None:
     assert treated["rate"]["low"] < treated["rate"]["value"] == 0.5 < treated["rate"]["high"]
     assert report["planned"] == "4.00"  # four of ten users
     assert report["series"] == {
-        "at": [1_800_000_000.0, 1_800_000_010.0, 1_800_000_020.0, 1_800_000_030.0],
-        "decisions": [1, 2, 3, 4],
-        "spent": [2.0, 4.0, 6.0, 8.0],
-        "planned": [1.0, 2.0, 3.0, 4.0],
-        "price": [0.0] * 4,
+        "at": [1_800_000_000.0 + 10 * i for i in range(5)],
+        "decisions": [1, 2, 3, 4, 4],
+        "spent": [2.0, 4.0, 6.0, 8.0, 8.0],  # and as things stand
+        "planned": [1.0, 2.0, 3.0, 4.0, 4.0],
+        "price": [0.0] * 5,
     }
-    assert report["money_ends_at"] == "2027-01-15T08:00:40Z"  # 2.00 left, 2.00 in 10 s
+    assert report["money_ends_at"] is None  # too few to tell
     assert report["now"] == "2027-01-15T08:00:40Z"
 
 

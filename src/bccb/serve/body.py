@@ -8,8 +8,8 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.requests import ClientDisconnect, Request
 
 from bccb.errors import shown
-from bccb.serve.problem import LONGEST, ProblemError
-from bccb.serve.schemas import BY_TIME, BY_USERS
+from bccb.serve.problem import LONGEST, ProblemError, invalid
+from bccb.serve.schemas import BY_TIME, BY_USERS, MOST_BATCH
 
 T = TypeVar("T")
 
@@ -47,7 +47,11 @@ def parse(adapter: TypeAdapter[T], body: bytes) -> T:
 
 
 def _problem(error: ValidationError) -> ProblemError:
-    first: Any = error.errors(include_url=False, include_context=False)[0]
+    first: Any = error.errors(include_url=False)[0]
+    if first["type"] in ("too_long", "too_short") and not first["loc"]:
+        return invalid(
+            "the length of the list", first["ctx"]["actual_length"], f"1 to {MOST_BATCH}"
+        )
     if first["type"] == "json_invalid":
         return ProblemError(400, "not-json", f"the body is not JSON: {first['msg']}")
     tags = (BY_USERS, BY_TIME)

@@ -74,6 +74,6 @@ class Gate:
         length = found.get(b"content-length", b"0")
         if length.isdigit() and int(length) > MOST_BYTES:
             raise too_large()
-        told = (found.get(name, b"").decode("latin-1") for name in ASKED)
+        host, key, origin = (found.get(name, b"").decode("latin-1") for name in ASKED)
         handed_on = not PROXIED.isdisjoint(found)
-        self.access.check(scope["method"], scope["path"], *told, handed_on=handed_on)
+        self.access.check(scope["method"], scope["path"], host, key, origin, handed_on)

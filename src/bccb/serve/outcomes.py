@@ -35,6 +35,7 @@ def observe(
     known = books.known(campaign, [item.decision_id for item in items])
     planned: dict[str, tuple[float, int]] = {}
     fresh: list[tuple[Known, tuple[float, int]]] = []
+    late: dict[str, Known] = {}
     answers: list[dict[str, Any]] = []
     for i, item in enumerate(items):
         where = "" if single else f"{i}."
@@ -55,8 +56,12 @@ def observe(
         if status == "recorded":
             planned[item.decision_id] = reported
             fresh.append((found, reported))
+        elif found.end is None and item.decision_id not in planned:
+            late[item.decision_id] = found
     for found, reported in fresh:
         books.record(campaign, campaign.observing(at, found, *reported))
+    for found in late.values():  # what was answered counts from now on, and not from the next sweep
+        books.record(campaign, campaign.expiring(at, found))
     return answers
 
 
