@@ -36,7 +36,7 @@ def backup(
     with closing(Ledger(file, read_only=True)) as ledger:
         ledger.back_up(to)
         campaigns = len(ledger.accounts())
-    out.print(f"wrote {campaigns:,} campaigns to {to}", highlight=False)
+    out.print(f"wrote {campaigns:,} campaigns to {to}", highlight=False, soft_wrap=True)
 
 
 @app.command("verify")
