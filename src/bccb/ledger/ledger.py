@@ -81,6 +81,7 @@ class Ledger:
         if read_only and not self.path.is_file():
             raise LedgerError(f"there is no ledger {path}: `bccb serve` makes it")
         self._queries = queries()
+        self._beside = f"{self.path.resolve()}-wal"
         if not read_only:
             self._make_private()
         self._file = self._connect(read_only)
@@ -261,7 +262,7 @@ class Ledger:
             raise LedgerError(f"the ledger {self.path} was replaced by another file")
 
     def _find(self) -> Place:
-        files = (os.stat(self.path), os.stat(f"{self.path.resolve()}-wal"))
+        files = (os.stat(self.path), os.stat(self._beside))
         return tuple((found.st_dev, found.st_ino) for found in files)
 
     def probe(self) -> None:

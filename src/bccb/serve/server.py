@@ -28,6 +28,7 @@ STALL_SECONDS = 20.0  # for a client to read on
 IDLE_SECONDS = 30  # for the next request on the same connection
 MOST_CONNECTIONS = 4_096
 MOST_HEAD = 65_536  # bytes of a request before its body
+COLLECT = (50_000, 50, 100)  # objects, young and middle-aged collections between collections
 SHUTDOWN_SECONDS = 10  # for requests under way
 
 logger = logging.getLogger("bccb.serve")
@@ -155,7 +156,9 @@ def serve(books: Books, access: Access, listener: socket.socket) -> None:
         server_header=False,
         proxy_headers=False,
     )
-    # What is there now stays: looking through it again and again would hold up everybody
+    # What is there now stays, and what comes is seldom a cycle: to look through all of it again and
+    # again would hold up everybody
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*COLLECT)
     uvicorn.Server(config).run(sockets=[listener])
