@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import time
+from functools import lru_cache
 
 from bccb.errors import StateError
 from bccb.ledger.keys import Key, Scope, keys, scope_of
@@ -17,6 +18,7 @@ HOST = re.compile(r"(?:\[([^\]]+)\]|([^:\[\]@/]+))(?::[0-9]*)?")
 FRESH = 1.0  # seconds for which keys are not read again: so long a revoked one may still work
 
 
+@lru_cache(100)
 def is_loopback(host: str) -> bool:
     """Whether an address is reached from this machine alone."""
     try:
