@@ -474,6 +474,16 @@ def test_a_lost_connection_is_said_and_mends_itself(fresh: Service, tab: Watched
     tab.complaints.clear()  # the browser reports each request that failed
 
 
+@needs_chromium
+def test_the_reference_of_the_api_renders_without_the_internet(
+    service: Service, tab: Watched
+) -> None:
+    tab.page.goto(f"{service.url}/docs")
+    expect(tab.page.locator(".opblock")).to_have_count(17)
+    tab.page.get_by_text("/v1/campaigns/{campaign_id}/decisions", exact=True).first.click()
+    expect(tab.page.get_by_text("Decide on one user, or on a list")).to_be_visible()
+
+
 def test_the_page_has_nothing_inline_and_nothing_from_elsewhere() -> None:
     html = (PAGE / "index.html").read_text(encoding="utf-8")
     assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son[a-z]+=", html)
