@@ -206,8 +206,8 @@ class Client:
         return Attempt("add", request_bytes("POST", f"/v1/campaigns/{book.id}/budget", body), take)
 
     def again(self, book: Book) -> Attempt | None:
-        """An old decision: the same answer."""
-        old = self._own(book, lambda one: True)
+        """An old decision: the same answer, but for one that was cancelled."""
+        old = self._own(book, lambda one: one.cancelled is None)
         if not old:
             return None
         one = self.draws.choice(old)
