@@ -6,17 +6,17 @@ from collections.abc import Iterable, Iterator
 
 from bccb import __version__
 from bccb.ledger.event import Event
-from bccb.ledger.ledger import Ledger
+from bccb.ledger.ledger import Account, Ledger, Snapshot
 from bccb.serve.campaign import Campaign
 from bccb.serve.problem import unknown
-from bccb.serve.recovery import load, snapshot_of
+from bccb.serve.recovery import fold, snapshot_of
 from bccb.serve.terms import Terms
 
 SNAPSHOT_EVERY = 5_000  # events of a campaign
 
 
 class Books:
-    """Campaigns by id. One thread changes them; what it records is durable after :meth:`commit`."""
+    """Campaigns by id. One task changes them; what it records is durable after :meth:`commit`."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
@@ -34,15 +34,20 @@ class Books:
     def open(self) -> Iterator[Campaign]:
         """Bring up every campaign, one after the other."""
         for account in self.ledger.accounts():
-            campaign = load(self.ledger, account)
-            self._enter(campaign)
-            self._note_snapshot(campaign)
-            snapshot = self.ledger.snapshot(campaign.key)
+            snapshot = self._bring_up(account)
+            campaign = self._campaigns[account.id]
             if snapshot is not None and snapshot.version != __version__:
                 self.ledger.begin()
                 self._keep(campaign, origin=True)
                 self.ledger.commit()
             yield campaign
+
+    def _bring_up(self, account: Account) -> Snapshot | None:
+        """A campaign as the ledger has it; the snapshot that it was folded from."""
+        snapshot = self.ledger.snapshot(account.key)
+        self._enter(fold(self.ledger, account, snapshot))
+        self._kept[account.id] = 0 if snapshot is None else snapshot.sequence
+        return snapshot
 
     def _enter(self, campaign: Campaign) -> None:
         self._campaigns[campaign.id] = campaign
@@ -143,17 +148,11 @@ class Books:
         while self._stale:
             id_ = next(iter(self._stale))
             account = self.ledger.account(id_)
-            campaign = None if account is None else load(self.ledger, account)
-            if campaign is None:
+            if account is None:
                 del self._names[self._campaigns.pop(id_).terms.name]
             else:  # in its old place: they are told in the order of their making
-                self._enter(campaign)
-                self._note_snapshot(campaign)
+                self._bring_up(account)
             self._stale.discard(id_)
-
-    def _note_snapshot(self, campaign: Campaign) -> None:
-        snapshot = self.ledger.snapshot(campaign.key)
-        self._kept[campaign.id] = 0 if snapshot is None else snapshot.sequence
 
     def _forget(self) -> None:
         self._events, self._by_decision, self._before, self._indexed = [], {}, {}, 0

@@ -1,7 +1,7 @@
 """Campaigns: opened, given more money, paused, resumed and closed.
 
-Each function checks first and changes after. They run one at a time, in the thread
-that owns the books; ``at`` is the time in microseconds.
+Each function checks first and changes after. They run one at a time, in the
+engine's task; ``at`` is the time in microseconds.
 """
 
 from __future__ import annotations

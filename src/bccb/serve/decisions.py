@@ -1,7 +1,7 @@
 """Decisions: asked for by the client's ids, each made once.
 
-All checks come before the first change. They run one at a time, in the thread
-that owns the books; ``at`` is the time in microseconds.
+All checks come before the first change. They run one at a time, in the
+engine's task; ``at`` is the time in microseconds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What becomes of decisions: outcomes, cancellations, settlements, and windows that pass.
 
-All checks come before the first change. They run one at a time, in the thread
-that owns the books; ``at`` is the time in microseconds.
+All checks come before the first change. They run one at a time, in the
+engine's task; ``at`` is the time in microseconds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bccb.serve.schemas import OutcomeItem
 from bccb.serve.terms import Terms
 
 SWEPT_AT_ONCE = 1_000
-SWEEP_SECONDS = 0.05  # then others have their turn
+SWEEP_SECONDS = 0.05  # for all campaigns together: then requests have their turn
 
 
 def observe(
@@ -160,14 +160,16 @@ def _state(campaign: Campaign, known: Known) -> dict[str, Any]:
 
 def sweep(books: Books, at: int) -> bool:
     """Let outcomes count as none whose window has passed; whether there may be more to do."""
-    more = False
+    more, deadline = False, time.monotonic() + SWEEP_SECONDS
     for campaign in books:
         if campaign.open and campaign.now(at) >= campaign.sweep_at:
-            more = _sweep(books, at, books.campaign(campaign.id)) or more
+            more = _sweep(books, at, books.campaign(campaign.id), deadline) or more
+        if time.monotonic() > deadline:
+            return True
     return more
 
 
-def _sweep(books: Books, at: int, campaign: Campaign) -> bool:
+def _sweep(books: Books, at: int, campaign: Campaign, deadline: float) -> bool:
     window = campaign.terms.window
     until = campaign.now(at) - window - 1
     next_ones = books.ledger.decisions_since(campaign.key, campaign.swept, SWEPT_AT_ONCE)
@@ -177,7 +179,6 @@ def _sweep(books: Books, at: int, campaign: Campaign) -> bool:
         campaign.sweep_at = first_to_come + window + 1
         return False
     events = books.known(campaign, [event.decision or "" for event in due])
-    deadline = time.monotonic() + SWEEP_SECONDS
     for event in due:
         known = Known.of(events[event.decision or ""])
         if known is not None and known.end is None:
