@@ -504,5 +504,5 @@ def test_what_others_wrote_has_its_licence_and_version() -> None:
     vendor = PAGE / "vendor"
     version = re.search(r"uPlot (\S+)", (vendor / "VERSION").read_text(encoding="utf-8"))
     assert version is not None
-    assert f"(v{version[1]})" in (vendor / "uPlot.esm.js").read_text(encoding="utf-8")
+    assert f"(v{version[1]})" in (vendor / "uPlot.iife.min.js").read_text(encoding="utf-8")
     assert "MIT License" in (vendor / "LICENSE").read_text(encoding="utf-8")

@@ -1,8 +1,10 @@
 // A chart of lines over time, with a legend that reads the figures and a table that tells the same.
 
-import uPlot from "/page/vendor/uPlot.esm.js";
 import { write } from "./dom.js";
 import { moment, timeLabels } from "./format.js";
+
+// Its own script, which index.html names before this module: a third of the size of the module.
+const { uPlot } = window;
 
 const HEIGHT = 240;
 const MOST_ROWS = 12;
