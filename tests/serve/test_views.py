@@ -6,14 +6,14 @@ import json
 
 import pytest
 
+from bccb.ledger.moment import as_time
 from bccb.serve.schemas import Report
-from bccb.serve.views import moment
 from serve.service import SECOND, Service, user
 
 
 def test_moments_are_told_in_utc_to_the_microsecond() -> None:
-    assert moment(1_800_000_000 * SECOND) == "2027-01-15T08:00:00Z"
-    assert moment(1_800_000_000 * SECOND + 1) == "2027-01-15T08:00:00.000001Z"
+    assert as_time(1_800_000_000 * SECOND) == "2027-01-15T08:00:00Z"
+    assert as_time(1_800_000_000 * SECOND + 1) == "2027-01-15T08:00:00.000001Z"
 
 
 def test_a_campaign_is_told_as_it_was_asked_for(service: Service) -> None:

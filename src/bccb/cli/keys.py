@@ -12,7 +12,7 @@ from bccb.cli.console import SETTINGS, notes, out
 from bccb.cli.serve import DEFAULT_LEDGER, LedgerFile
 from bccb.ledger.keys import Scope, keys, make_key, revoke_key
 from bccb.ledger.ledger import Ledger
-from bccb.serve.views import moment
+from bccb.ledger.moment import as_time
 
 app = typer.Typer(help="Make, list and revoke API keys of the service.", **SETTINGS)
 
@@ -49,8 +49,8 @@ def list_keys(ledger: LedgerFile = DEFAULT_LEDGER) -> None:
     with closing(Ledger(ledger, read_only=True)) as file:
         known = keys(file)
     for key in known:
-        revoked = "" if key.revoked_at is None else moment(key.revoked_at)[:19]
-        table.add_row(key.id, key.name, key.scope.value, moment(key.created_at)[:19], revoked)
+        revoked = "" if key.revoked_at is None else as_time(key.revoked_at)[:19]
+        table.add_row(key.id, key.name, key.scope.value, as_time(key.created_at)[:19], revoked)
     out.print(table)
 
 

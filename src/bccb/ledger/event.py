@@ -31,7 +31,6 @@ ENDS: dict[str, str] = {
     Kind.EXPIRY: "expired",
     Kind.CANCELLATION: "cancelled",
 }
-SECOND = 1_000_000  # microseconds, the unit of times
 
 
 class Event(NamedTuple):

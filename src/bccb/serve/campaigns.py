@@ -7,11 +7,11 @@ engine's task; ``at`` is the time in microseconds.
 from __future__ import annotations
 
 import secrets
-from datetime import timedelta
 
 from bccb import __version__
 from bccb.errors import StateError
-from bccb.ledger.event import SECOND, Kind
+from bccb.ledger.event import Kind
+from bccb.ledger.moment import SECOND, as_time, moment_of
 from bccb.ledger.money import MICROS, as_text, budget_down
 from bccb.machine import MOST_MONEY
 from bccb.serve.books import Books
@@ -20,7 +20,6 @@ from bccb.serve.log import CONTROL, taken_names
 from bccb.serve.problem import ProblemError, conflict, invalid
 from bccb.serve.schemas import CampaignRequest, TimeHorizon
 from bccb.serve.terms import Terms
-from bccb.serve.views import EPOCH, moment
 
 LAST_END = 221_845_392_000 * SECOND  # microseconds since 1970: the year 9000
 ENDS = "in the future, before the year 9000"
@@ -32,7 +31,7 @@ def terms_of(asked: CampaignRequest, at: int) -> Terms:
     if not 1 <= budget <= MOST_MONEY * MICROS:
         raise invalid("budget", asked.budget, f"above 0 and at most {MOST_MONEY:,.0f}")
     by_time = asked.horizon if isinstance(asked.horizon, TimeHorizon) else None
-    ends_at = None if by_time is None else (by_time.ends_at - EPOCH) // timedelta(microseconds=1)
+    ends_at = None if by_time is None else moment_of(by_time.ends_at)
     if ends_at is not None and not 0 <= ends_at <= LAST_END:
         raise invalid("horizon.ends_at", str(by_time and by_time.ends_at), ENDS)
     treatments = tuple(asked.treatments)
@@ -70,7 +69,7 @@ def open_campaign(books: Books, at: int, terms: Terms) -> tuple[Campaign, bool]:
         told = f"there is another campaign with the name {terms.name!r}"
         raise conflict("name-taken", told, "name")
     if terms.ends_at is not None and terms.ended(at):
-        raise invalid("horizon.ends_at", moment(terms.ends_at), ENDS)
+        raise invalid("horizon.ends_at", as_time(terms.ends_at), ENDS)
     memory = None
     if terms.learned_from is not None:
         memory = _learned(books, terms)

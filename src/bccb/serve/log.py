@@ -13,12 +13,22 @@ from pydantic_core import to_json
 from bccb.data.schema import Columns
 from bccb.ledger.event import ENDS
 from bccb.ledger.ledger import Ledger, Resolved
+from bccb.ledger.moment import as_time
 from bccb.ledger.money import MICROS
 from bccb.serve.campaign import Campaign
-from bccb.serve.views import moment
 
-OWN = ("decision_id", "number", "at", "treatment", "probability", "price", "outcome", "status")
-SHADOW = ("proposed", "proposed_probability")
+# The log's own columns, by polars' names of their types; features and costs are numbers
+OWN = {
+    "decision_id": "String",
+    "number": "Int64",
+    "at": "String",
+    "treatment": "String",
+    "probability": "Float64",
+    "price": "Float64",
+    "outcome": "Float64",
+    "status": "String",
+}
+SHADOW = {"proposed": "String", "proposed_probability": "Float64"}
 CONTROL = "control"
 PAGE = 5_000  # rows at once
 
@@ -54,7 +64,7 @@ def _row(campaign: Campaign, found: Resolved) -> dict[str, Any]:
     row = {
         "decision_id": decision.decision,
         "number": decision.number,
-        "at": moment(decision.at),
+        "at": as_time(decision.at),
         **dict(zip(terms.features, features, strict=True)),
         **dict(zip(cost_columns(terms.treatments), costs, strict=True)),
         "treatment": proposed,
@@ -74,9 +84,7 @@ def _row(campaign: Campaign, found: Resolved) -> dict[str, Any]:
 def columns(campaign: Campaign) -> Columns:
     """Which column plays which part, so that readers need not be told."""
     terms = campaign.terms
-    rest: tuple[str, ...] = ("decision_id", "number", "at", "price")
-    if terms.shadow:
-        rest += ("probability", *SHADOW)
+    parts = ["treatment", "outcome", *([] if terms.shadow else ["probability"])]
     return Columns(
         treatment="treatment",
         control=CONTROL,
@@ -84,7 +92,7 @@ def columns(campaign: Campaign) -> Columns:
         features=terms.features,
         treatments=terms.treatments,
         cost=cost_columns(terms.treatments),
-        excluded=(*rest, "status"),
+        excluded=tuple(name for name in _own(campaign) if name not in parts),
         probability=None if terms.shadow else "probability",
         status="status",
     )
@@ -120,15 +128,15 @@ def _write_parquet(
         raise OSError(str(error)) from None
 
 
+def _own(campaign: Campaign) -> dict[str, str]:
+    return OWN | SHADOW if campaign.terms.shadow else OWN
+
+
 def _schema(campaign: Campaign) -> dict[str, Any]:
+    """The columns in their order, with the types of polars."""
     import polars
 
-    terms = campaign.terms
-    kinds: dict[str, Any] = {"decision_id": polars.String, "number": polars.Int64}
-    kinds["at"] = polars.String
-    kinds |= dict.fromkeys((*terms.features, *cost_columns(terms.treatments)), polars.Float64)
-    kinds |= {"treatment": polars.String, "probability": polars.Float64, "price": polars.Float64}
-    kinds |= {"outcome": polars.Float64, "status": polars.String}
-    if terms.shadow:
-        kinds |= {"proposed": polars.String, "proposed_probability": polars.Float64}
-    return kinds
+    own = {name: getattr(polars, kind) for name, kind in _own(campaign).items()}
+    terms, first = campaign.terms, ("decision_id", "number", "at")
+    numbers = dict.fromkeys((*terms.features, *cost_columns(terms.treatments)), polars.Float64)
+    return {name: own.pop(name) for name in first} | numbers | own

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from bccb.ledger.event import SECOND
+from bccb.ledger.moment import SECOND
 
 SPAN = 10  # seconds
 

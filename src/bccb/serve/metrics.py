@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from bccb.ledger.event import SECOND
+from bccb.ledger.moment import SECOND
 from bccb.ledger.money import MICROS
 from bccb.serve.books import Books
 

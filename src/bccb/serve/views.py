@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bccb.intervals import Interval
-from bccb.ledger.event import SECOND
+from bccb.ledger.moment import SECOND, as_time
 from bccb.ledger.money import MICROS, as_text
 from bccb.serve.campaign import RUNS, Campaign
 from bccb.serve.tally import Point
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def moment(at: int) -> str:
-    """Microseconds since 1970 as text, in UTC.
-
-    >>> moment(1_000_000)
-    '1970-01-01T00:00:01Z'
-    """
-    return (EPOCH + timedelta(microseconds=at)).isoformat().replace("+00:00", "Z")
 
 
 def campaign_view(campaign: Campaign) -> dict[str, Any]:
@@ -29,13 +17,13 @@ def campaign_view(campaign: Campaign) -> dict[str, Any]:
     terms, tally = campaign.terms, campaign.tally
     horizon: dict[str, Any] = {"users": terms.users}
     if terms.ends_at is not None:
-        horizon = {"ends_at": moment(terms.ends_at), "expected_users": terms.expected_users}
+        horizon = {"ends_at": as_time(terms.ends_at), "expected_users": terms.expected_users}
     return {
         "id": campaign.id,
         "name": terms.name,
         "status": RUNS[campaign.status],
         "mode": "shadow" if terms.shadow else "live",
-        "created_at": moment(terms.opened_at),
+        "created_at": as_time(terms.opened_at),
         "horizon": horizon,
         "features": list(terms.features),
         "treatments": list(terms.treatments),
@@ -64,7 +52,7 @@ def report_view(campaign: Campaign, at: int) -> dict[str, Any]:
     ends = tally.money_ends_at(now, campaign.remaining)
     return {
         "campaign": campaign_view(campaign),
-        "now": moment(at),
+        "now": as_time(at),
         "arms": [
             {
                 "treatment": name,
@@ -78,7 +66,7 @@ def report_view(campaign: Campaign, at: int) -> dict[str, Any]:
         "incremental": _interval(tally.incremental()),
         "decisions_per_second": campaign.meter.rate(at),
         "planned": as_text(campaign.planned(campaign.now(at), campaign.machine.decisions)),
-        "money_ends_at": None if ends is None or campaign.over(now) else moment(ends),
+        "money_ends_at": None if ends is None or campaign.over(now) else as_time(ends),
         "series": {
             "at": [point.at / SECOND for point in points],
             "decisions": [point.decisions for point in points],
