@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import optimize, special
 
 from bccb.estimators.pooled_logistic import (
+    AT_ONCE,
     EVERY,
     MEMORY,
     POOLED_LOGISTIC,
@@ -514,9 +515,21 @@ def groups(d: int, K: int) -> list[Ints]:
     return [features, starts + d]
 
 
+def learn_all_variances(state: State, at_once: int = 1_000) -> None:
+    """One look at the variances, until all weights follow them."""
+    state.step[0] = 0.0
+    weights = len(state.treated) * (len(state.r) - 1)
+    for _ in range(0, weights, at_once):
+        learn_variances(state, at_once)
+    assert state.step[0] == weights
+
+
 @SHAPES
 @pytest.mark.parametrize("strength", [1e-3, 5.0])
-def test_the_posterior_follows_the_prior_variances(d: int, K: int, strength: float) -> None:
+@pytest.mark.parametrize("at_once", [1, 3, 1_000])
+def test_the_posterior_follows_the_prior_variances(
+    d: int, K: int, strength: float, at_once: int
+) -> None:
     """The precision has the prior's exchanged for the new one's; its product with the mean stays.
 
     Prior means of these weights are 0, so that what the prior adds to that product is 0, too.
@@ -539,7 +552,7 @@ def test_the_posterior_follows_the_prior_variances(d: int, K: int, strength: flo
             precision[where, where] += 1.0 / expected[group] - 1.0 / old[group]
             S = np.asarray(np.linalg.inv(precision), np.float64)
             theta = S @ product
-        learn_variances(state)
+        learn_all_variances(state, at_once)
         np.testing.assert_allclose(state.variances, expected, rtol=1e-10)
         np.testing.assert_allclose(state.theta, theta, rtol=1e-8, atol=1e-10)
         np.testing.assert_allclose(state.covariance, S, rtol=1e-8, atol=1e-11)
@@ -551,7 +564,7 @@ def test_the_posterior_follows_the_prior_variances(d: int, K: int, strength: flo
 def test_where_nothing_was_learned_the_prior_stays(strength: float) -> None:
     """Weights of mean 0 that vary as much as the prior says are what it expects."""
     state, before = (fresh(3, 2, prior_strength=strength) for _ in range(2))
-    learn_variances(state)
+    learn_all_variances(state)
     for mine, other in zip(state[8:11], before[8:11], strict=True):
         np.testing.assert_allclose(mine, other, rtol=1e-12)
 
@@ -566,6 +579,21 @@ def test_variances_are_learned_every_500_outcomes() -> None:
         before = state.variances.copy()
     assert changed == [500, 1_000, 1_500]
     assert EVERY == 500
+
+
+def test_a_wide_model_follows_the_variances_some_weights_at_a_time() -> None:
+    d, K = 8, 40
+    state = fresh(d, K)
+    weights, left = K * (d + 1), []
+    for z, arm, y in zip(*users(540, d, K, seed=1), strict=True):
+        learn_estimator(state, z, int(arm), float(y))
+        left.append(weights - state.step[0])
+    assert left[498] == 0  # nothing was due before
+    steps = -np.diff(left[499:])
+    at_once = weights - left[499]
+    assert 0 < at_once * len(state.theta) ** 2 <= AT_ONCE
+    assert (steps[:-1] <= at_once).all()
+    assert left[-1] == 0
 
 
 def varied(n: int, slopes: Floats, seed: int) -> tuple[Floats, Ints, Floats]:

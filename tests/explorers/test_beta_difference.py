@@ -16,6 +16,7 @@ from bccb.explorers.beta_difference import (
     chance,
     explore,
     learn_explorer,
+    reach,
     start,
     view_explorer,
 )
@@ -186,6 +187,39 @@ def situations(draw: st.DrawFn) -> tuple[State, list[float]]:
     eta = draw(st.sampled_from([1.0, 0.1, 0.01]))
     gaps = st.one_of(st.floats(-1.2, 1.2), st.floats(-1e-3, 1e-3), st.just(-INF))
     return state_of(eta, arms), [eta * draw(gaps) for _ in range(K)]
+
+
+@pytest.mark.parametrize("margin", [1e-10, 1e-11, 1e-12, 1e-13, 1e-15, 1e-300])
+@pytest.mark.parametrize("arms", [[(1, 1), (1, 1)], [(7, 1), (3, 1), (1, 1)], [(1, 9), (1, 1)]])
+def test_chances_are_numbers_where_a_margin_is_next_to_nothing(
+    margin: float, arms: list[tuple[float, float]]
+) -> None:
+    for sign in (-1.0, 1.0):
+        p = chances(state_of(1.0, arms), [sign * margin] * (len(arms) - 1))
+        assert ((p > 0.0) & (p < 1.0)).all()
+        assert p.sum() == pytest.approx(1.0, abs=1e-8)
+
+
+@pytest.mark.parametrize("users", [0, 30, 3_000])
+def test_chances_of_a_hundred_treatments_are_the_shares_of_draws(users: int) -> None:
+    K, n = 100, 20_000
+    rng = np.random.default_rng(users)
+    conversions = rng.binomial(users, 0.05, K + 1)
+    state = state_of(1.0, [(1.0 + c, 1.0 + users - c) for c in conversions.tolist()])
+    margin = -0.01 * rng.uniform(0.0, 1.0, K)
+    theta = rng.beta(state.alpha, state.beta, (n, K + 1)) + np.concatenate([[0.0], margin])
+    shares = np.bincount(theta.argmax(axis=1), minlength=K + 1) / n
+    p = chances(state, margin.tolist())
+    assert p.sum() == pytest.approx(1.0, abs=1e-6)
+    assert (np.abs(p - shares) <= 5.0 * np.sqrt(p * (1.0 - p) / n) + 1.0 / n).all()
+
+
+@pytest.mark.parametrize(("a", "b"), [(1, 1), (1, 50), (50, 1), (2.5, 900), (1e4, 1e6), (1e7, 3)])
+def test_next_to_nothing_lies_beyond_the_reach(a: float, b: float) -> None:
+    mean = a / (a + b)
+    assert stats.beta.sf(mean + reach(a, b), a, b) < 1e-15
+    assert stats.beta.cdf(mean - reach(b, a), a, b) < 1e-15
+    assert reach(a, b) < 60.0 * stats.beta.std(a, b)
 
 
 @given(situations())

@@ -117,6 +117,19 @@ def situations(draw: st.DrawFn) -> tuple[list[float], list[float]]:
     return [draw(gaps) for _ in range(K)], [draw(sizes) for _ in range(K)]
 
 
+@pytest.mark.parametrize("orders", [0.0, 3.0, 9.0])
+def test_chances_of_a_hundred_treatments_are_the_shares_of_draws(orders: float) -> None:
+    K, n = 100, 20_000
+    rng = np.random.default_rng(1)
+    spread = 0.01 * 10.0 ** -rng.uniform(0.0, orders, K)
+    margin = rng.normal(-0.01, 0.01, K) * (spread / spread.max())
+    scores = np.column_stack([np.zeros(n), rng.normal(margin, spread, (n, K))])
+    shares = np.bincount(scores.argmax(axis=1), minlength=K + 1) / n
+    p = chances(margin.tolist(), spread.tolist())
+    assert p.sum() == pytest.approx(1.0, abs=1e-8)
+    assert (np.abs(p - shares) <= 5.0 * np.sqrt(p * (1.0 - p) / n) + 1.0 / n).all()
+
+
 @given(situations())
 def test_chances_of_all_actions_sum_to_1(situation: tuple[list[float], list[float]]) -> None:
     p = chances(*situation)

@@ -33,7 +33,7 @@ def predict(estimator: State, z: Floats, effect: Floats, spread: Floats) -> bool
 CONSTANT = Component(
     name="constant",
     about="constant",
-    parameters={"effect": Parameter(1.0)},
+    parameters={"effect": Parameter(1.0, -1e6, 1e6)},
     size=lambda d, K: 1,
     kernels={"view_estimator": view_estimator, "predict": predict},
 )

@@ -23,6 +23,8 @@ sets of weights:
 
     variance <- (prior_strength n default + sum_i theta_i^2 + S_ii) / (prior_strength n + n).
 
+Mean and covariance follow it weight by weight, in a wide model some per outcome to come.
+
 tau_k is told for a lift that is ``optimism`` standard errors of its constant higher: one factor
 for all does not change who comes first, but an effect that is not known to be below zero is tried.
 Its spread is that of its difference from the average effect t_k of those treated so far,
@@ -53,6 +55,7 @@ FLAT = 40.0  # beyond +-40 sigma is 0 or 1 to the last digit
 FEW = 10  # treated users before an average effect is taken seriously
 MEMORY = 2_000.0  # users over which averages run
 EVERY = 500.0  # outcomes between two looks at how much lifts vary
+AT_ONCE = 2_000_000  # numbers of the covariance that may be changed for it at one outcome
 PARAMETERS = 8
 
 
@@ -70,6 +73,7 @@ class State(NamedTuple):
     theta: Floats  # (D,), w, then v_1 to v_K
     covariance: Floats  # (D, D)
     variances: Floats  # (2,), the prior's, of the weights of features and of the base score
+    step: Floats  # (2,), weights that follow the variances already; by how much the precision rises
     base: Floats  # (3,), outcomes learned; mean and variance of the base score
     treated: Floats  # (K,), how many
     effect: Floats  # (K,), their average effect
@@ -84,7 +88,7 @@ def size(d: int, K: int) -> int:
     """The number of slots."""
     m, q = 2 * d + 1, d + 2
     D = m + K * q
-    return PARAMETERS + D + D * D + 5 + 2 * K + K * q + m + 2 * q + D
+    return PARAMETERS + D + D * D + 7 + 2 * K + K * q + m + 2 * q + D
 
 
 def start(memory: Floats, d: int, K: int) -> None:
@@ -92,6 +96,7 @@ def start(memory: Floats, d: int, K: int) -> None:
     state = view_estimator(memory, d, K)
     for group in range(2):
         state.variances[group] = default_variance(state, group)
+    state.step[0] = K * (d + 1)
     for i in range(len(state.theta)):
         state.theta[i] = prior_mean(state, i)
         state.covariance[i, i] = prior_variance(state, i)
@@ -104,7 +109,7 @@ def view_estimator(memory: Floats, d: int, K: int) -> State:
     D = m + K * q
     a = PARAMETERS + D
     b = a + D * D
-    c = b + 5
+    c = b + 7
     e = c + 2 * K
     f = e + K * q
     g = f + m + 2 * q
@@ -120,7 +125,8 @@ def view_estimator(memory: Floats, d: int, K: int) -> State:
         memory[PARAMETERS:a],
         memory[a:b].reshape(D, D),
         memory[b : b + 2],
-        memory[b + 2 : c],
+        memory[b + 2 : b + 4],
+        memory[b + 4 : c],
         memory[c : c + K],
         memory[c + K : e],
         memory[e:f].reshape(K, q),
@@ -224,7 +230,8 @@ def learn_estimator(estimator: State, z: Floats, arm: int, y: float) -> None:
     h = p * (1.0 - p)
     move(theta, S, column, y - p, h / (1.0 + h * s))
     if estimator.base[0] % EVERY == 0.0:
-        learn_variances(estimator)
+        estimator.step[0] = 0.0
+    learn_variances(estimator, weights_at_once(estimator))
 
 
 @jit
@@ -274,28 +281,59 @@ def note_treated(estimator: State, k: int, p: float, p_0: float) -> None:
 
 
 @jit
-def learn_variances(estimator: State) -> None:
-    """Let the prior be as wide as the weights are, and the posterior follow it."""
+def learn_variances(estimator: State, most: int) -> None:
+    """Let the prior be as wide as the weights are, and the posterior follow it, weight by weight.
+
+    Takes up to ``most`` weights from where the last call stopped. A group's variance is looked at
+    when its first weight comes.
+    """
     theta, S, column = estimator.theta, estimator.covariance, estimator.column
     m, q, K = estimator.u.shape[0], estimator.r.shape[0], estimator.treated.shape[0]
-    for group in range(2):
-        first, last = (q - 2, q - 1) if group == 1 else (0, q - 2)
-        if first == last:
-            continue
-        n = float(K * (last - first))
-        total = estimator.prior_strength * n * default_variance(estimator, group)
-        for k in range(K):
-            for i in range(m + k * q + first, m + k * q + last):
-                total += theta[i] ** 2 + S[i, i]
-        variance = total / (estimator.prior_strength * n + n)
-        more = 1.0 / variance - 1.0 / estimator.variances[group]
-        estimator.variances[group] = variance
-        for k in range(K):
-            for i in range(m + k * q + first, m + k * q + last):
-                fill(column, 0.0)
-                add_scaled_row(column, 1.0, S, i)
-                shrink = more / (1.0 + more * column[i])
-                move(theta, S, column, -shrink * theta[i], shrink)
+    weights, begin = K * (q - 1), int(estimator.step[0])
+    for place in range(begin, min(begin + most, weights)):
+        group = 0 if place < K * (q - 2) else 1
+        if place == 0 or place == K * (q - 2):
+            variance = learned_variance(estimator, group)
+            estimator.step[1] = 1.0 / variance - 1.0 / estimator.variances[group]
+            estimator.variances[group] = variance
+        i = weight_at(place, m, q, K)
+        fill(column, 0.0)
+        add_scaled_row(column, 1.0, S, i)
+        shrink = estimator.step[1] / (1.0 + estimator.step[1] * column[i])
+        move(theta, S, column, -shrink * theta[i], shrink)
+        estimator.step[0] = place + 1.0
+
+
+@jit
+def weight_at(place: int, m: int, q: int, K: int) -> int:
+    """The weights of features of all treatments in turn, then those of the base score."""
+    if place < K * (q - 2):
+        return m + place // (q - 2) * q + place % (q - 2)
+    return m + (place - K * (q - 2)) * q + q - 2
+
+
+@jit
+def learned_variance(estimator: State, group: int) -> float:
+    """One step of expectation maximisation for the weights of features, or the base score's."""
+    m, q, K = estimator.u.shape[0], estimator.r.shape[0], estimator.treated.shape[0]
+    first, last = (q - 2, q - 1) if group == 1 else (0, q - 2)
+    n = float(K * (last - first))
+    total = estimator.prior_strength * n * default_variance(estimator, group)
+    for k in range(K):
+        for i in range(m + k * q + first, m + k * q + last):
+            total += estimator.theta[i] ** 2 + estimator.covariance[i, i]
+    return float(total / (estimator.prior_strength * n + n))
+
+
+@jit
+def weights_at_once(estimator: State) -> int:
+    """How many weights follow the prior per outcome: many of a small model, few of a wide one.
+
+    All have done so before the next look.
+    """
+    D = estimator.theta.shape[0]
+    weights = estimator.treated.shape[0] * (estimator.r.shape[0] - 1)
+    return int(max(AT_ONCE // (D * D), weights // EVERY + 1))
 
 
 @jit

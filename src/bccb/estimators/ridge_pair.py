@@ -75,7 +75,7 @@ def learn_estimator(estimator: State, z: Floats, arm: int, y: float) -> None:
 RIDGE_PAIR = Component(
     name="ridge-pair",
     about="ridge pair",
-    parameters={"ridge": Parameter(1.0, 1e-9)},
+    parameters={"ridge": Parameter(1.0, 1e-9, 1e9)},
     size=size,
     start=start,
     reads="standardised",

@@ -18,14 +18,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bccb.kernels import quadrature
 from bccb.kernels.component import Component, Parameter
-from bccb.kernels.jit import jit
+from bccb.kernels.jit import bind, jit
+from bccb.kernels.linalg import row_dot
+from bccb.kernels.quadrature import ORDER, RUNNING, WEIGHTS, rough
 from bccb.kernels.rng import beta, key_of
 from bccb.kernels.slots import chance as certain
-from bccb.kernels.special import NODES, WEIGHTS, beta_cdf, beta_density
+from bccb.kernels.special import beta_cdf, beta_density, log_beta
 from bccb.types import Floats
 
-PANELS = np.array([-20.0, -8.0, -3.0, -1.0, 0.0, 1.0, 3.0, 8.0, 20.0])  # in standard deviations
+TAIL = 37.0  # e^-37 is what no float can tell from 0 beside 1
+SHARP = 6.0  # the density of Beta(a, b) falls to 0 at 1 like (1 - x)^(b - 1): below this, abruptly
 
 
 class State(NamedTuple):
@@ -66,68 +70,92 @@ def learn_explorer(explorer: State, arm: int, y: float) -> None:
     explorer.beta[arm] += 1.0 - y
 
 
-@jit
-def _lead(explorer: State, margin: Floats, action: int, j: int) -> float:
-    """(m_a - m_j) / eta: with theta_a = u, ``action`` beats j where theta_j < u + lead."""
-    m_a = 0.0 if action == 0 else margin[action - 1]
-    m_j = 0.0 if j == 0 else margin[j - 1]
-    return 0.0 if action == j else float((m_a - m_j) / explorer.eta)
+class Scores(NamedTuple):
+    """The scores of all actions in units of theta_a: that of action j is theta_j - lead_j."""
+
+    lead: Floats  # (K+1,), (m_a - m_j) / eta
+    alpha: Floats
+    beta: Floats
+    log_norm: Floats  # (K+1,), log B(alpha_j, beta_j)
 
 
 @jit
-def _edges(explorer: State, margin: Floats, action: int, edges: Floats) -> None:
-    """Panels for the integral over u: fine where f_a has its mass and where an F_j rises."""
-    n = PANELS.shape[0]
-    for j in range(margin.shape[0] + 1):
-        a, b = explorer.alpha[j], explorer.beta[j]
-        mean = a / (a + b)
-        deviation = math.sqrt(mean * (1.0 - mean) / (a + b + 1.0))
-        lead = _lead(explorer, margin, action, j)
-        for i in range(n):
-            edges[n * j + i] = min(max(mean + PANELS[i] * deviation, 0.0), 1.0) - lead
-    low, high = edges[n * action], edges[n * action + n - 1]
-    for i in range(edges.shape[0]):
-        edges[i] = min(max(edges[i], low), high)
-    edges.sort()
+def density(scores: Scores, j: int, s: Floats, values: Floats) -> None:
+    """f_j"""
+    a, b, log_norm = scores.alpha[j], scores.beta[j], scores.log_norm[j]
+    for i in range(s.shape[0]):
+        values[i] = beta_density(s[i] + scores.lead[j], a, b, log_norm)
 
 
 @jit
-def _beats_others(explorer: State, margin: Floats, action: int, u: float) -> float:
-    """The probability that every other action scores less, where theta_a = u."""
-    product = 1.0
-    for j in range(margin.shape[0] + 1):
-        if j != action and (j == 0 or margin[j - 1] > -np.inf):
-            x = u + _lead(explorer, margin, action, j)
-            product *= beta_cdf(x, explorer.alpha[j], explorer.beta[j])
-    return product
+def distribution(
+    scores: Scores, j: int, s: Floats, half: float, before: float, values: Floats
+) -> tuple[float, float]:
+    """F_j: its value before the panel, plus the integral of f_j from there."""
+    at_nodes = np.empty(ORDER)
+    density(scores, j, s, at_nodes)
+    after = before
+    for i in range(ORDER):
+        after += half * WEIGHTS[i] * at_nodes[i]
+        values[i] = min(before + half * row_dot(RUNNING, i, at_nodes), 1.0)
+    return min(after, 1.0), half * rough(at_nodes)
+
+
+@jit
+def below(scores: Scores, j: int, s: float) -> float:
+    """F_j(s)"""
+    return beta_cdf(s + scores.lead[j], scores.alpha[j], scores.beta[j])
+
+
+largest = bind(
+    quadrature.largest,
+    "beta-difference",
+    {"density": density, "distribution": distribution, "below": below},
+)
+
+
+@jit
+def reach(a: float, b: float) -> float:
+    """How far above its mean a Beta(a, b) lies with a probability of e^-TAIL at most.
+
+    P(X > mean + x) <= exp(-x^2 / 2 (v + c x / 3)) with the variance v and
+    c = 2 max(b - a, 0) / (a + b) (a + b + 2): Skorski (2023), Bernstein-type bounds for beta
+    distributions.
+    """
+    n = a + b
+    v = a * b / (n * n * (n + 1.0))
+    third = TAIL * 2.0 * max(b - a, 0.0) / (3.0 * n * (n + 2.0))
+    return third + math.sqrt(third * third + 2.0 * TAIL * v)
 
 
 @jit
 def chance(explorer: State, margin: Floats, spread: Floats, ready: bool, action: int) -> float:
-    """P(action), by Gauss-Legendre quadrature."""
+    """P(action), by quadrature."""
     if explorer.eta == 0.0:
         return certain(explorer, margin, spread, ready, action)
     if action > 0 and margin[action - 1] == -np.inf:
         return 0.0
-    a, b = explorer.alpha[action], explorer.beta[action]
-    edges = np.empty(PANELS.shape[0] * (margin.shape[0] + 1))
-    _edges(explorer, margin, action, edges)
-    total = 0.0
-    for i in range(edges.shape[0] - 1):
-        half = 0.5 * (edges[i + 1] - edges[i])
-        if half <= 0.0:
-            continue
-        for q in range(NODES.shape[0]):
-            u = edges[i] + half * (1.0 + NODES[q])
-            below = _beats_others(explorer, margin, action, u)
-            total += half * WEIGHTS[q] * beta_density(u, a, b) * below
-    return min(max(total, 0.0), 1.0)
+    n = margin.shape[0] + 1
+    lead, log_norm, low, high, scale, sharp = np.empty((6, n))
+    m_a = 0.0 if action == 0 else margin[action - 1]
+    for j in range(n):
+        a, b = explorer.alpha[j], explorer.beta[j]
+        mean = a / (a + b)
+        m_j = 0.0 if j == 0 else margin[j - 1]
+        lead[j] = 0.0 if j == action else (m_a - m_j) / explorer.eta
+        log_norm[j] = log_beta(a, b)
+        scale[j] = math.sqrt(mean * (1.0 - mean) / (a + b + 1.0))
+        low[j] = max(mean - reach(b, a), 0.0) - lead[j]
+        high[j] = min(mean + reach(a, b), 1.0) - lead[j]
+        sharp[j] = 1.0 if b < SHARP else 0.0
+    scores = Scores(lead, explorer.alpha, explorer.beta, log_norm)
+    return largest(scores, action, 0.0, low, high, scale, sharp)
 
 
 BETA_DIFFERENCE = Component(
     name="beta-difference",
     about="Beta difference",
-    parameters={"eta": Parameter(1.0, 0.0)},
+    parameters={"eta": Parameter(1.0, 0.0, 1e6)},
     size=lambda d, K: 1 + 2 * (K + 1),
     start=start,
     kernels={

@@ -18,13 +18,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bccb.kernels import quadrature
 from bccb.kernels.component import Component, Parameter
-from bccb.kernels.jit import jit
+from bccb.kernels.jit import bind, jit
 from bccb.kernels.rng import key_of, normal
-from bccb.kernels.special import NODES, WEIGHTS, normal_cdf
+from bccb.kernels.special import normal_cdf
 from bccb.types import Floats
 
-PANELS = np.array([-9.0, -6.0, -4.0, -2.5, -1.0, 0.0, 1.0, 2.5, 4.0, 6.0, 9.0])
+TAIL = 8.5  # standard deviations beyond which no float can tell the rest from 0 beside 1
 DENSITY = 1.0 / math.sqrt(2.0 * math.pi)
 
 
@@ -77,39 +78,55 @@ def _ahead(explorer: State, margin: Floats, spread: Floats, action: int, score: 
     return product
 
 
+class Scores(NamedTuple):
+    """The scores of all treatments in units of that of one: N(mean_j, deviation_j^2)."""
+
+    mean: Floats  # (K,)
+    deviation: Floats  # (K,)
+
+
 @jit
-def _edges(explorer: State, margin: Floats, spread: Floats, action: int, edges: Floats) -> None:
-    """Panels for the integral over t: fine where phi has its mass and where a factor rises."""
-    n, m, s = PANELS.shape[0], margin[action - 1], explorer.width * spread[action - 1]
-    for j in range(margin.shape[0]):
-        own = j == action - 1
-        middle = 0.0 if own else (margin[j] - m) / s
-        scale = 1.0 if own else explorer.width * spread[j] / s
-        for i in range(n):
-            known = margin[j] > -np.inf
-            edges[n * j + i] = middle + PANELS[i] * scale if known else 0.0
-    low = max(-m / s, PANELS[0])
-    for i in range(edges.shape[0]):
-        edges[i] = min(max(edges[i], low), max(PANELS[n - 1], low))
-    edges.sort()
+def density(scores: Scores, j: int, s: Floats, values: Floats) -> None:
+    """phi, the density of the treatment in whose units the scores are."""
+    for i in range(s.shape[0]):
+        values[i] = DENSITY * math.exp(-0.5 * s[i] * s[i])
+
+
+@jit
+def below(scores: Scores, j: int, s: float) -> float:
+    """P(score j < s)"""
+    return _below(s - scores.mean[j], scores.deviation[j])
+
+
+@jit
+def distribution(
+    scores: Scores, j: int, s: Floats, half: float, before: float, values: Floats
+) -> tuple[float, float]:
+    """The normal distribution function."""
+    for i in range(s.shape[0]):
+        values[i] = below(scores, j, s[i])
+    return 1.0, 0.0  # nobody asks for the value at the end
+
+
+largest = bind(
+    quadrature.largest,
+    "posterior-sampling",
+    {"density": density, "distribution": distribution, "below": below},
+)
 
 
 @jit
 def _integral(explorer: State, margin: Floats, spread: Floats, action: int) -> float:
-    m, s = margin[action - 1], explorer.width * spread[action - 1]
-    edges = np.empty(PANELS.shape[0] * margin.shape[0])
-    _edges(explorer, margin, spread, action, edges)
-    total = 0.0
-    for i in range(edges.shape[0] - 1):
-        half = 0.5 * (edges[i + 1] - edges[i])
-        if half <= 0.0:
-            continue
-        for q in range(NODES.shape[0]):
-            t = edges[i] + half * (1.0 + NODES[q])
-            density = DENSITY * math.exp(-0.5 * t * t)
-            ahead = _ahead(explorer, margin, spread, action, m + s * t)
-            total += half * WEIGHTS[q] * density * ahead
-    return total
+    """P(treatment ``action`` scores more than all others, and more than 0)."""
+    K, m, s = margin.shape[0], margin[action - 1], explorer.width * spread[action - 1]
+    mean, deviation, low, high, sharp = np.zeros((5, K))
+    for j in range(K):
+        mean[j] = (margin[j] - m) / s
+        deviation[j] = explorer.width * spread[j] / s
+        low[j] = mean[j] - TAIL * deviation[j]
+        high[j] = mean[j] + TAIL * deviation[j]
+    scores = Scores(mean, deviation)
+    return largest(scores, action - 1, -m / s, low, high, deviation, sharp)
 
 
 @jit
@@ -130,7 +147,7 @@ def chance(explorer: State, margin: Floats, spread: Floats, ready: bool, action:
         return _below(m, s)
     if s == 0.0:
         return _ahead(explorer, margin, spread, action, m) if m > 0.0 else 0.0
-    return min(max(_integral(explorer, margin, spread, action), 0.0), 1.0)
+    return _integral(explorer, margin, spread, action)
 
 
 POSTERIOR_SAMPLING = Component(

@@ -44,7 +44,7 @@ def chance(explorer: State, margin: Floats, spread: Floats, ready: bool, action:
 UPPER_CONFIDENCE = Component(
     name="upper-confidence",
     about="upper confidence",
-    parameters={"width": Parameter(1.0, 0.0)},
+    parameters={"width": Parameter(1.0, 0.0, 1e6)},
     size=lambda d, K: 1,
     kernels={"view_explorer": view_explorer, "explore": explore, "chance": chance},
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -13,19 +12,21 @@ from bccb.types import Floats, Log
 
 
 class Parameter(NamedTuple):
-    """A parameter of a component: its default and the range it may have, ends included."""
+    """A parameter of a component: its default and its range, ends included.
+
+    The range is finite, and so narrow that scores and prices stay finite, too.
+    """
 
     default: float
-    least: float = -math.inf
-    most: float = math.inf
+    least: float
+    most: float
 
     def check(self, name: str, value: object) -> float:
         """The value as a number within the range."""
         number = checks.number(name, value)
         if not self.least <= number <= self.most:
-            upper = f" and at most {self.most:g}" if self.most < math.inf else ""
-            raise InputError(name, value, f"at least {self.least:g}{upper}")
-        return number
+            raise InputError(name, value, f"at least {self.least:g} and at most {self.most:g}")
+        return number + 0.0  # there is one zero: -0.0 is not what it was once it has been stored
 
 
 @dataclass(frozen=True, slots=True)

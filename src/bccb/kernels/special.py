@@ -1,4 +1,4 @@
-r"""Special functions: distribution functions of the Beta and the normal, and quadrature nodes.
+r"""Special functions: densities and distribution functions of the Beta and the normal.
 
 I_x(a, b) by its continued fraction (modified Lentz), as in DLMF 8.17.22.
 """
@@ -7,21 +7,12 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from bccb.kernels.jit import jit
-from bccb.types import Floats
 
 TINY = 1e-300
 PRECISION = 1e-14
 MOST_TERMS = 5_000
 ROOT_HALF = math.sqrt(0.5)
-
-# On [-1, 1]. The substitution x = t (3 - t^2) / 2 flattens the ends, where a density may rise like
-# a broken power that a polynomial follows badly.
-_T, _W = (np.asarray(values, np.float64) for values in np.polynomial.legendre.leggauss(24))
-NODES: Floats = 0.5 * _T * (3.0 - _T**2)
-WEIGHTS: Floats = 1.5 * _W * (1.0 - _T**2)
 
 
 @jit
@@ -37,9 +28,19 @@ def log_beta(a: float, b: float) -> float:
 
 
 @jit
-def beta_density(x: float, a: float, b: float) -> float:
-    """The density of Beta(a, b) at x within (0, 1)."""
-    return math.exp((a - 1.0) * math.log(x) + (b - 1.0) * math.log1p(-x) - log_beta(a, b))
+def beta_density(x: float, a: float, b: float, log_norm: float) -> float:
+    """The density of Beta(a, b) at x, ``log_norm`` being log B(a, b); 0 outside [0, 1].
+
+    At an end it is a limit: there 0 x log(0) is 0, and not a number that is none.
+    """
+    if x < 0.0 or x > 1.0 or (x == 0.0 and a > 1.0) or (x == 1.0 and b > 1.0):
+        return 0.0
+    exponent = -log_norm
+    if a != 1.0:
+        exponent += (a - 1.0) * (math.log(x) if x > 0.0 else -math.inf)
+    if b != 1.0:
+        exponent += (b - 1.0) * (math.log1p(-x) if x < 1.0 else -math.inf)
+    return math.exp(exponent)
 
 
 @jit

@@ -169,7 +169,7 @@ def price(pacer: State, budget_left: float, time_left: float) -> float:
 BUDGET_FORECAST = Component(
     name="budget-forecast",
     about="budget forecast",
-    parameters={"every": Parameter(250.0, 1.0), "haste": Parameter(0.0, 0.0)},
+    parameters={"every": Parameter(250.0, 1.0, 1e9), "haste": Parameter(0.0, 0.0, 1e9)},
     size=size,
     kernels={
         "view_pacer": view_pacer,

@@ -30,7 +30,7 @@ def price(pacer: State, budget_left: float, time_left: float) -> float:
 FIXED_PRICE = Component(
     name="fixed-price",
     about="fixed price",
-    parameters={"threshold": Parameter(1e-3, 0.0)},
+    parameters={"threshold": Parameter(1e-3, 0.0, 1e6)},
     size=lambda d, K: 1,
     kernels={"view_pacer": view_pacer, "price": price},
 )

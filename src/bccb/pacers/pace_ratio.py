@@ -38,9 +38,9 @@ PACE_RATIO = Component(
     name="pace-ratio",
     about="pace ratio",
     parameters={
-        "threshold": Parameter(1e-3, 0.0),
-        "least_pace": Parameter(0.1, 1e-9),
-        "least_time": Parameter(0.01, 1e-9),
+        "threshold": Parameter(1e-3, 0.0, 1e6),
+        "least_pace": Parameter(0.1, 1e-9, 1e6),
+        "least_time": Parameter(0.01, 1e-9, 1.0),
     },
     size=lambda d, K: 3,
     kernels={"view_pacer": view_pacer, "price": price},
