@@ -50,7 +50,7 @@ def shares(policy: Policy, x: Floats, costs: Floats, repeats: int) -> Floats:
     taken = np.zeros(policy.treatments + 1)
     for seed in range(repeats):
         policy.counts[:], policy.memory[:] = counts, memory
-        policy.counts[drivers.SEED] = seed
+        policy.counts[count.SEED] = seed
         taken[policy.decide(x, costs).action] += 1
     policy.counts[:], policy.memory[:] = counts, memory
     return taken / repeats
@@ -167,7 +167,7 @@ def test_what_cannot_be_afforded_is_never_drawn(reserve: float, sized: Sized) ->
     for costs, never in (([6.0, 1.0], [1]), ([1.0, 6.0], [2]), ([6.0, 5.000001], [1, 2])):
         found = shares(policy, x, np.array(costs), sized(500, 100))
         told = chances(policy.decide(x, costs), 2)
-        policy.counts[drivers.REMAINING] = policy.counts[drivers.BUDGET]
+        policy.counts[count.REMAINING] = policy.counts[count.BUDGET]
         assert not found[never].any()
         assert not told[never].any()
         assert told.sum() == pytest.approx(1.0)

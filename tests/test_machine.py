@@ -7,6 +7,7 @@ import pytest
 
 import bccb
 from bccb import drivers
+from bccb.kernels import counts as count
 from bccb.errors import InputError
 from bccb.machine import NONE, Machine
 from bccb.types import Floats, Ints
@@ -49,7 +50,7 @@ def test_steps_are_single_steps_in_a_row(name: str, horizons: Ints) -> None:
     made = many.steps(xs, costs, horizons)
     for i in range(USERS):
         if len(horizons):
-            single.counts[drivers.HORIZON] = horizons[i]
+            single.counts[count.HORIZON] = horizons[i]
         number, action, paid, price, score, trace = single.step(xs[i], costs[i])
         assert number == 11 + i
         found = (made.actions[i], made.paid[i], made.prices[i], made.scores[i])
@@ -104,5 +105,5 @@ def test_a_refund_is_money_and_nothing_else() -> None:
     assert same_state(made, before)
     made.refund(micros)
     assert (made.remaining, made.spent) == (made.budget, 0.0)
-    before.counts[drivers.REMAINING] += micros
+    before.counts[count.REMAINING] += micros
     assert same_state(made, before)

@@ -137,7 +137,7 @@ def test_the_budget_is_never_exceeded(
         decision = policy.decide(x, [cost * (k + 1) / 100 for k in range(treatments)])
         policy.observe(decision, 1.0)
         spent += cost * 10_000 * decision.action
-        assert policy.counts[drivers.BUDGET] - policy.counts[drivers.REMAINING] == spent
+        assert policy.counts[count.BUDGET] - policy.counts[count.REMAINING] == spent
         assert spent <= budget * 1_000_000
     assert policy.remaining >= 0
 
@@ -209,7 +209,7 @@ def check_probability(
     counts, memory = before.counts.copy(), before.memory.copy()
     for seed in range(repeats):
         before.counts[:], before.memory[:] = counts, memory
-        before.counts[drivers.SEED] = seed
+        before.counts[count.SEED] = seed
         seen[before.decide(x, costs).action] += 1
     error = np.sqrt(chances * (1 - chances) / repeats)
     assert (np.abs(seen / repeats - chances) <= 4.5 * error + 1e-9).all()
@@ -234,7 +234,7 @@ def test_outcomes_may_come_late_and_in_any_order(name: str) -> None:
     assert policy.waiting == 0
     assert policy.memory.tobytes() == twin.memory.tobytes()
     if POLICIES[name].composition.explorer == "beta-difference":
-        at = policy.counts[drivers.AT_EXPLORER]
+        at = policy.counts[count.AT_EXPLORER]
         assert policy.memory[at + 1 : at + 5].sum() == 4 + 60  # every outcome is in a posterior
 
 
@@ -317,7 +317,7 @@ def test_learning_history_equals_having_observed_it(name: str) -> None:
             lived.counts, lived.memory, log.features[i], log.actions[i], log.outcomes[i], space
         )
     assert learned.memory.tobytes() == lived.memory.tobytes()
-    assert learned.counts[drivers.HISTORY] == log.users
+    assert learned.counts[count.HISTORY] == log.users
 
 
 def test_a_policy_that_needs_history_refuses_to_decide_without() -> None:
@@ -380,8 +380,8 @@ def test_the_first_price_is_that_of_the_end_of_history(
     )
     log = history(treatments, count=rows)
     policy.learn(log)
-    at, end = policy.counts[drivers.AT_PACER], policy.counts[drivers.END]
-    pacer = budget_forecast.view_pacer(policy.memory[at:end], D, treatments)
+    at, end = policy.counts[count.AT_PACER], policy.counts[count.END]
+    pacer = budget_forecast.LAYOUT.view(policy.memory[at:end], D, treatments)
     n = min(rows, budget_forecast.WINDOW)
     assert pacer.seen[0] == n
     parts = policy.kernels["view"](policy.counts, policy.memory)
@@ -405,8 +405,8 @@ def test_users_of_a_second_history_are_drawn_for_anew() -> None:
     log = history(1, count=100)
     for _ in range(2):
         policy.learn(log)
-    at, end = policy.counts[drivers.AT_PACER], policy.counts[drivers.END]
-    scores = budget_forecast.view_pacer(policy.memory[at:end], D, 1).score
+    at, end = policy.counts[count.AT_PACER], policy.counts[count.END]
+    scores = budget_forecast.LAYOUT.view(policy.memory[at:end], D, 1).score
     assert np.corrcoef(scores[:100, 0], scores[100:200, 0])[0, 1] < 0.5
 
 
@@ -418,7 +418,7 @@ def test_a_pooled_model_learns_two_histories_as_it_would_one(name: str) -> None:
     twice.learn(log.take(np.arange(150, 400)))
     once.learn(log)
     assert twice.counts.tobytes() == once.counts.tobytes()
-    ours = slice(0, int(once.counts[drivers.AT_EXPLORER]))  # the scaler and the model
+    ours = slice(0, int(once.counts[count.AT_EXPLORER]))  # the scaler and the model
     work = D + 1 + 2 * D + 1 + 3 * D + 2
     assert twice.memory[ours][:-work].tobytes() == once.memory[ours][:-work].tobytes()
 
@@ -430,7 +430,7 @@ def test_learning_twice_adds_up(name: str) -> None:
     twice.learn(log.take(np.arange(150, 400)))
     once.learn(log)
     assert digest(twice, drive(twice)) == digest(once, drive(once))
-    assert once.counts[drivers.HISTORY] == 400
+    assert once.counts[count.HISTORY] == 400
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if POLICIES[name].composition.fitted])

@@ -271,7 +271,7 @@ def test_load_refuses_arrays_that_cannot_be_a_policys(tmp_path: Path) -> None:
     with np.load(tmp_path / "good") as file:
         parts = dict(file)
     rich_counts = parts["counts"].copy()
-    rich_counts[drivers.REMAINING] = 10**12
+    rich_counts[count.REMAINING] = 10**12
     cases: list[tuple[dict[str, Any], str]] = [
         ({"memory": parts["memory"].astype(np.float32)}, "the memory of a saved policy"),
         ({"memory": parts["memory"][:-1]}, "the memory of a saved policy"),

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bccb.drivers import Composition, compose
+from bccb.composition import Composition, compose
 from bccb.errors import InputError
 from bccb.types import Floats
 

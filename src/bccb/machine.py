@@ -7,20 +7,19 @@ from typing import NamedTuple
 import numpy as np
 
 from bccb import drivers
-from bccb.drivers import MICROS, Composition, compose
+from bccb.kernels import counts as count
+from bccb.composition import Composition, compose
+from bccb.kernels.trace import SPACE
+from bccb.money import COST_RANGE, LEAST_COST, MICROS, MOST_COST, MOST_MONEY
 from bccb.errors import InputError, StateError
 from bccb.types import (
-    COST_RANGE,
     FEATURE_RANGE,
-    LEAST_COST,
-    MOST_COST,
     MOST_FEATURE,
     Floats,
     Ints,
     Log,
 )
 
-MOST_MONEY = 9e9  # up to here a float tells every micro apart
 MOST_USERS = 2**53
 
 
@@ -49,54 +48,54 @@ class Machine:
         self.composition = composition
         self.counts = counts
         self.memory = memory
-        self.features = int(counts[drivers.FEATURES])
-        self.treatments = int(counts[drivers.TREATMENTS])
+        self.features = int(counts[count.FEATURES])
+        self.treatments = int(counts[count.TREATMENTS])
         self.kernels = compose(composition)
         self.trace_size = int(drivers.trace_size(counts))
-        self.needs_history = bool(counts[drivers.HISTORY] == drivers.NOT_LEARNED)
+        self.needs_history = bool(counts[count.HISTORY] == count.NOT_LEARNED)
         self._decide = self.kernels["decide"]
         self._observe = self.kernels["observe"]
         self._probability = self.kernels["probability"]
-        self._space = np.empty(drivers.space_size(self.features, self.treatments))
+        self._space = np.empty(SPACE.size(self.features, self.treatments))
 
     # Money and clock
 
     @property
     def budget(self) -> float:
         """The whole budget."""
-        return float(self.counts[drivers.BUDGET]) / MICROS
+        return float(self.counts[count.BUDGET]) / MICROS
 
     @property
     def remaining(self) -> float:
         """What is left of it."""
-        return float(self.counts[drivers.REMAINING]) / MICROS
+        return float(self.counts[count.REMAINING]) / MICROS
 
     @property
     def remaining_micros(self) -> int:
         """What is left of it, in micros."""
-        return int(self.counts[drivers.REMAINING])
+        return int(self.counts[count.REMAINING])
 
     @property
     def spent(self) -> float:
         """What is not left of it."""
-        return float(self.counts[drivers.BUDGET] - self.counts[drivers.REMAINING]) / MICROS
+        return float(self.counts[count.BUDGET] - self.counts[count.REMAINING]) / MICROS
 
     @property
     def explored(self) -> float:
         """The money for treatments proposed at random, so that the log keeps overlap."""
-        return float(self.counts[drivers.EXPLORED]) / MICROS
+        return float(self.counts[count.EXPLORED]) / MICROS
 
     @property
     def decisions(self) -> int:
         """How many users were decided on."""
-        return int(self.counts[drivers.NUMBER])
+        return int(self.counts[count.NUMBER])
 
     @property
     def parameters(self) -> dict[str, float]:
         """The parameters of all components."""
         found: dict[str, float] = {}
         for part, at in zip(
-            self.composition.components, self.counts[drivers.AT_ESTIMATOR :], strict=False
+            self.composition.components, self.counts[count.AT_ESTIMATOR :], strict=False
         ):
             values = self.memory[at : at + len(part.parameters)].tolist()
             found.update(zip(part.parameters, values, strict=True))
@@ -110,49 +109,49 @@ class Machine:
         """
         if not 0 <= users <= MOST_USERS:
             raise InputError("users", users, f"from 0 to {MOST_USERS}")
-        self.counts[drivers.HORIZON] = self.counts[drivers.NUMBER] + max(round(users), 1)
+        self.counts[count.HORIZON] = self.counts[count.NUMBER] + max(round(users), 1)
 
     def begin_with(self, micros: int) -> None:
         """Have this budget, to the micro, before the first user."""
-        for count in (drivers.BUDGET, drivers.REMAINING, drivers.PLANNED):
+        for count in (count.BUDGET, count.REMAINING, count.PLANNED):
             self.counts[count] = micros
 
     @property
     def planned(self) -> tuple[int, int]:
         """The micros that are planned, and how many users were decided on before the plan."""
-        return int(self.counts[drivers.PLANNED]), int(self.counts[drivers.SINCE])
+        return int(self.counts[count.PLANNED]), int(self.counts[count.SINCE])
 
     def add_micros(self, micros: int) -> None:
         """Add to the budget, and plan anew from here: what is left is for the users to come."""
-        whole = int(self.counts[drivers.BUDGET]) + micros
-        if micros < 1 or whole > MOST_MONEY * MICROS:
-            told = f"above 0, with the budget at most {MOST_MONEY:,.0f}"
+        whole = int(self.counts[count.BUDGET]) + micros
+        if micros < 1 or whole > MOST_MONEY:
+            told = f"above 0, with the budget at most {MOST_MONEY // MICROS:,}"
             raise InputError("what is added to the budget", micros / MICROS, told)
-        self.counts[drivers.BUDGET] = whole
-        self.counts[drivers.REMAINING] += micros
-        self.counts[drivers.PLANNED] = self.counts[drivers.REMAINING]
-        self.counts[drivers.SINCE] = self.counts[drivers.NUMBER]
+        self.counts[count.BUDGET] = whole
+        self.counts[count.REMAINING] += micros
+        self.counts[count.PLANNED] = self.counts[count.REMAINING]
+        self.counts[count.SINCE] = self.counts[count.NUMBER]
 
     def refund(self, micros: int) -> None:
         """Take back what a decision paid, or a part of it: its treatment was not delivered."""
-        if not 0 <= micros <= self.counts[drivers.BUDGET] - self.counts[drivers.REMAINING]:
+        if not 0 <= micros <= self.counts[count.BUDGET] - self.counts[count.REMAINING]:
             raise InputError("a refund", micros / MICROS, f"from 0 to the {self.spent} spent")
-        self.counts[drivers.REMAINING] += micros
+        self.counts[count.REMAINING] += micros
 
     def warm(self) -> None:
         """Have the kernels compiled before anybody waits for them; changes nothing."""
         copy = Machine(self.name, self.composition, self.counts.copy(), self.memory.copy())
-        made = copy.steps(np.zeros((1, self.features)), np.ones((1, self.treatments)))
+        made = copy.steps(np.zeros((1, self.features)), np.full((1, self.treatments), MICROS))
         copy.probabilities(made.traces, made.actions)
         copy.probability(made.traces[0], 1)
         copy.take(made.traces[0], 1, 0.0)
 
     # Deciding and learning
 
-    def step(self, x: Floats, costs: Floats) -> tuple[int, int, int, float, float, Floats]:
+    def step(self, x: Floats, costs: Ints) -> tuple[int, int, int, float, float, Floats]:
         """Decide on one user: number, action, micros paid, price, score, and the trace to learn by.
 
-        ``x`` and ``costs`` are contiguous, of the right lengths.
+        ``x`` and ``costs``, in micros, are contiguous, of the right lengths.
         """
         trace = np.empty(self.trace_size)
         number, action, paid, price, score = self._decide(
@@ -162,7 +161,7 @@ class Machine:
             raise refusal(x, costs)
         return number, action, paid, price, score, trace
 
-    def steps(self, xs: Floats, costs: Floats, horizons: Ints = NONE) -> Steps:
+    def steps(self, xs: Floats, costs: Ints, horizons: Ints = NONE) -> Steps:
         """Decide on one user a row, as :meth:`step` would one after the other; all or none.
 
         ``horizons`` are those that hold for each of them, or none where the horizon stays.
@@ -186,7 +185,7 @@ class Machine:
 
     def take(self, trace: Floats, action: int, outcome: float) -> None:
         """Learn the outcome, from 0 to 1, of an action on the user of a trace."""
-        self._observe(self.counts, self.memory, trace, action, outcome, self._space)
+        self._observe(self.counts, self.memory, trace, action, outcome, 1.0, self._space)
 
     def probability(self, trace: Floats, action: int) -> float:
         """The probability of ``action`` in the decision that left this trace."""
@@ -200,15 +199,15 @@ class Machine:
         if self.decisions:
             raise StateError(f"{self.decisions} users were decided on: history comes before them")
         if self.composition.fitted and not self.needs_history:
-            rows = self.counts[drivers.HISTORY]
+            rows = self.counts[count.HISTORY]
             raise StateError(f"{self.name} was fitted on {rows} rows: it takes history once")
         self.check(log.features.shape[1], log.treatments)
         estimator = self.composition.components[0]
         if estimator.fit is not None:
-            at, end = self.counts[drivers.AT_ESTIMATOR], self.counts[drivers.AT_EXPLORER]
+            at, end = self.counts[count.AT_ESTIMATOR], self.counts[count.AT_EXPLORER]
             estimator.fit(self.memory[at:end], log)
         self.kernels["absorb"](
-            *(self.counts, self.memory, log.features, log.actions, log.outcomes, log.costs),
+            *(self.counts, self.memory, log.features, log.actions, log.outcomes, log.micros),
             self._space,
         )
         self.needs_history = False
@@ -219,13 +218,13 @@ class Machine:
         if not same or self.memory.shape != other.memory.shape or self.decisions:
             raise StateError(f"{self.name} cannot adopt what {other.name} has learned")
         self.remember(other.memory.tobytes())
-        self.counts[drivers.HISTORY] = other.counts[drivers.HISTORY] + other.decisions
+        self.counts[count.HISTORY] = other.counts[count.HISTORY] + other.decisions
         self.needs_history = other.needs_history
 
     def remember(self, memory: bytes) -> None:
         """Begin with what a policy of the same make had in its memory."""
         self.memory[:] = np.frombuffer(memory)
-        self.counts[drivers.HISTORY] = 0
+        self.counts[count.HISTORY] = 0
         self.needs_history = False
 
     # Keeping
@@ -241,7 +240,7 @@ class Machine:
             raise StateError(f"a state of {len(state)} bytes is not one of this {self.name}")
         self.counts[:] = np.frombuffer(state[:size], np.int64)
         self.memory[:] = np.frombuffer(state[size:])
-        self.needs_history = bool(self.counts[drivers.HISTORY] == drivers.NOT_LEARNED)
+        self.needs_history = bool(self.counts[count.HISTORY] == count.NOT_LEARNED)
 
     def check(self, features: int, treatments: int, where: str = "the log") -> None:
         """Refuse users with other dimensions than this policy's."""
@@ -258,10 +257,10 @@ class Machine:
             raise StateError(f"{self.name} has learned nothing: call learn(log) with history first")
 
 
-def refusal(x: Floats, costs: Floats, where: str = "") -> InputError:
+def refusal(x: Floats, costs: Ints, where: str = "") -> InputError:
     """Why the kernels would not decide on this user."""
     for j, value in enumerate(x.tolist()):
         if not abs(value) <= MOST_FEATURE:
             return InputError(f"feature {j}{where}", value, FEATURE_RANGE)
     bad = next(c for c in costs.tolist() if not LEAST_COST <= c <= MOST_COST)
-    return InputError(f"cost{where}", bad, COST_RANGE)
+    return InputError(f"cost{where}", bad / MICROS, COST_RANGE)

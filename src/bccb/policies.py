@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from bccb.drivers import Composition
+from bccb.composition import Composition
 from bccb.errors import InputError
 from bccb.policy import Policy, assemble
 

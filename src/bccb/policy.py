@@ -13,11 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from bccb import checks, drivers
+from bccb.kernels import counts as count
 from bccb.decision import Decision, Origin
-from bccb.drivers import MICROS, Composition
+from bccb.composition import Composition
+from bccb.money import MICROS, MOST_MONEY, budget_in_micros, cost_in_micros, cost_micros
 from bccb.errors import InputError, StateError
 from bccb.files import written_whole
-from bccb.machine import MOST_MONEY, MOST_USERS, Machine
+from bccb.machine import MOST_USERS, Machine
 from bccb.types import OUTCOME_RANGE, Floats, Ints
 
 FORMAT = 3  # of saved policies
@@ -43,9 +45,9 @@ class Policy(Machine):
         super().__init__(name, composition, counts, memory)
         self._waiting = waiting
         self._x = np.empty(self.features)
-        self._costs = np.empty(self.treatments)
+        self._costs = np.empty(self.treatments, np.int64)
         self._origin = Origin(
-            name, composition, self.features, self.treatments, int(counts[drivers.SEED])
+            name, composition, self.features, self.treatments, int(counts[count.SEED])
         )
         self._shape = (self.features,)
 
@@ -197,18 +199,18 @@ def assemble(
     """
     d = checks.whole("features", features, 0, 100_000)
     K = checks.whole("treatments", treatments, 1, 1_000)
-    counts = np.zeros(drivers.COUNTS, np.int64)
-    counts[drivers.FEATURES], counts[drivers.TREATMENTS] = d, K
-    counts[drivers.SEED] = checks.whole("seed", seed, 0, 2**63 - 1)
-    counts[drivers.HORIZON] = checks.whole("horizon", horizon, 1, MOST_USERS)
+    counts = np.zeros(count.COUNTS, np.int64)
+    counts[count.FEATURES], counts[count.TREATMENTS] = d, K
+    counts[count.SEED] = checks.whole("seed", seed, 0, 2**63 - 1)
+    counts[count.HORIZON] = checks.whole("horizon", horizon, 1, MOST_USERS)
     money = checks.number("budget", budget)
     if not 1 / MICROS <= money <= MOST_MONEY:
         raise InputError("budget", budget, f"from 0.000001 to {MOST_MONEY:,.0f}")
-    counts[drivers.BUDGET] = budget_micros(money)
-    counts[drivers.REMAINING] = counts[drivers.PLANNED] = counts[drivers.BUDGET]
+    counts[count.BUDGET] = budget_micros(money)
+    counts[count.REMAINING] = counts[count.PLANNED] = counts[count.BUDGET]
     if after_history or composition.fitted:
-        counts[drivers.HISTORY] = drivers.NOT_LEARNED
-    counts[drivers.AT_ESTIMATOR :] = offsets = composition.offsets(d, K)
+        counts[count.HISTORY] = count.NOT_LEARNED
+    counts[count.AT_ESTIMATOR :] = offsets = composition.offsets(d, K)
     if offsets[-1] > MOST_MEMORY:
         told = f"so few that {name} needs at most {MOST_MEMORY:,} numbers, not {offsets[-1]:,}"
         raise InputError("features x treatments", f"{d:,} x {K:,}", told)
@@ -259,16 +261,16 @@ def from_bytes(kept: bytes) -> Policy:
     if header["format"] != FORMAT:
         raise InputError("the format of a saved policy", header["format"], f"{FORMAT}")
     for field, array, kind, shape in (
-        ("counts", counts, np.int64, (drivers.COUNTS,)),
+        ("counts", counts, np.int64, (count.COUNTS,)),
         ("memory", memory, np.float64, (counts.flat[-1],)),
         ("waiting", waiting, np.int64, waiting.shape[:1]),
     ):
         if array.dtype != kind or array.shape != shape:
             raise InputError(f"the {field} of a saved policy", array.shape, f"{shape} of {kind}")
-    d, K = int(counts[drivers.FEATURES]), int(counts[drivers.TREATMENTS])
-    layout, money = counts[drivers.AT_ESTIMATOR :].tolist(), counts[drivers.REMAINING]
+    d, K = int(counts[count.FEATURES]), int(counts[count.TREATMENTS])
+    layout, money = counts[count.AT_ESTIMATOR :].tolist(), counts[count.REMAINING]
     if min(d, K - 1) < 0 or composition.offsets(d, K) != layout:
         raise InputError("the layout of a saved policy", layout, "that of this version")
-    if not 0 <= money <= counts[drivers.BUDGET] or not np.isfinite(memory).all():
+    if not 0 <= money <= counts[count.BUDGET] or not np.isfinite(memory).all():
         raise InputError("a saved policy", name, "with finite numbers, within its budget")
     return Policy(name, composition, counts, memory, set(waiting.tolist()))

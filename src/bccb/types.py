@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bccb.errors import InputError
+from bccb.money import LEAST_COST, MICROS, MOST_COST
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -25,7 +26,7 @@ class Log:
     ...     features=np.zeros((4, 2)),
     ...     actions=np.array([0, 1, 1, 0]),
     ...     outcomes=np.array([0.0, 1.0, 0.0, 0.0]),
-    ...     costs=np.full((4, 1), 0.5),
+    ...     micros=np.full((4, 1), 500_000),
     ... )
     >>> log.users, log.treatments, log.shares.tolist()
     (4, 1, [0.5, 0.5])
@@ -34,7 +35,7 @@ class Log:
     features: Floats  # (n, d)
     actions: Ints  # (n,)
     outcomes: Floats  # (n,), each within [0, 1]
-    costs: Floats  # (n, K), the price of each treatment for each user, in currency units
+    micros: Ints  # (n, K), what each treatment would cost for each user; see bccb.money
     feature_names: tuple[str, ...] = ()
     treatment_names: tuple[str, ...] = ()
     known_shares: Floats | None = None  # (K+1,), where the design of the trial tells them
@@ -59,10 +60,10 @@ class Log:
     def _array(self, field: str) -> Floats | Ints:
         value = getattr(self, field)
         try:
-            array = np.ascontiguousarray(value, np.float64 if field != "actions" else None)
+            array = np.ascontiguousarray(value, None if field in WHOLE else np.float64)
         except (TypeError, ValueError):
             raise InputError(field, value, "numbers") from None
-        if field != "actions":
+        if field not in WHOLE:
             return array
         whole = array.astype(np.int64) if array.dtype.kind in "iufb" else None
         if whole is None or not (whole == array).all():
@@ -70,11 +71,11 @@ class Log:
         return whole
 
     def _check_shapes(self) -> None:
-        if self.features.ndim != 2 or self.costs.ndim != 2 or 0 in self.costs.shape:
-            shapes = self.features.shape, self.costs.shape
+        if self.features.ndim != 2 or self.micros.ndim != 2 or 0 in self.micros.shape:
+            shapes = self.features.shape, self.micros.shape
             allowed = "(users, features) and (users, treatments), with at least 1 user, 1 treatment"
-            raise InputError("the shape of features and of costs", shapes, allowed)
-        n, k = self.costs.shape
+            raise InputError("the shape of features and of micros", shapes, allowed)
+        n, k = self.micros.shape
         shapes_of: dict[str, tuple[int, ...]] = {
             "features": (n, self.features.shape[1]),
             "actions": (n,),
@@ -92,7 +93,7 @@ class Log:
         k = self.treatments
         ranges: dict[str, tuple[float, float, str]] = {
             "features": (-MOST_FEATURE, MOST_FEATURE, FEATURE_RANGE),
-            "costs": (LEAST_COST, MOST_COST, COST_RANGE),
+            "micros": (LEAST_COST, MOST_COST, f"from {LEAST_COST} to {MOST_COST}"),
             "outcomes": (0.0, 1.0, OUTCOME_RANGE),
             "actions": (0, k, f"from 0 to {k}"),
             "effects": (-1.0, 1.0, "from -1 to 1"),
@@ -104,7 +105,8 @@ class Log:
             if array is None or not array.size or (array.min() >= least and array.max() <= most):
                 continue
             place = tuple(np.argwhere(~((array >= least) & (array <= most)))[0])
-            name = "probability" if field == "probabilities" else field[:-1]
+            name = "probability" if field == "probabilities" else field.removesuffix("s")
+            name = "the cost in micros" if field == "micros" else name
             if field == "features":
                 name = f"feature {self.feature_names[place[1]]}"
             raise InputError(f"{name} of row {place[0]}", array[place].item(), allowed)
@@ -122,12 +124,17 @@ class Log:
     @property
     def users(self) -> int:
         """The number of rows, n."""
-        return len(self.costs)
+        return len(self.micros)
 
     @property
     def treatments(self) -> int:
         """The number of treatments, K, without the control."""
-        return int(self.costs.shape[1])
+        return int(self.micros.shape[1])
+
+    @property
+    def costs(self) -> Floats:
+        """What each treatment would cost for each user, in currency units, of shape (n, K)."""
+        return self.micros / MICROS
 
     @property
     def shares(self) -> Floats:
@@ -137,12 +144,10 @@ class Log:
         return np.bincount(self.actions, minlength=self.treatments + 1) / self.users
 
 
-ROWS = ("features", "actions", "outcomes", "costs", "effects", "probabilities")  # one a user
+ROWS = ("features", "actions", "outcomes", "micros", "effects", "probabilities")  # per user
+WHOLE = ("actions", "micros")
 MOST_FEATURE = 1e100  # its square must not overflow
 FEATURE_RANGE = "a finite number within 1e100"
-LEAST_COST = 1e-6  # one micro
-MOST_COST = 1e6  # up to here a float of currency units tells every micro apart
-COST_RANGE = "at least 0.000001 and at most 1,000,000"
 OUTCOME_RANGE = "from 0 to 1"
 LEAST_PROBABILITY = 1e-9  # what is rarer does not happen: a mistake, or rounding
 PROBABILITY_RANGE = "above 0 (at least 1e-9) and at most 1"

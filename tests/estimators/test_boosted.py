@@ -10,11 +10,11 @@ from bccb.errors import FitError
 from bccb.estimators.boosted import (
     ALWAYS_LEFT,
     BOOSTED,
+    LAYOUT,
     classifier,
     fit,
     predict,
     raw_score,
-    view_estimator,
 )
 from bccb.types import Floats, Log
 
@@ -29,14 +29,14 @@ def history(n: int, d: int, K: int, seed: int = 0) -> Log:
 
 
 def memory_for(d: int, K: int) -> Floats:
-    return np.full(BOOSTED.size(d, K), 7.0)
+    return np.full(BOOSTED.layout.size(d, K), 7.0)
 
 
 @pytest.mark.parametrize(("n", "d", "K"), [(1_000, 1, 1), (3_000, 5, 1), (1_500, 3, 2)])
 def test_scores_are_those_of_scikit_learn_bit_for_bit(n: int, d: int, K: int) -> None:
     log, memory = history(n, d, K), memory_for(d, K)
     fit(memory, log)
-    state, x = view_estimator(memory, d, K), log.features[:100]
+    state, x = LAYOUT.view(memory, d, K), log.features[:100]
     probabilities = []
     for arm in range(K + 1):
         model = classifier(log.features[log.actions == arm], log.outcomes[log.actions == arm])
@@ -55,7 +55,7 @@ def test_scores_are_those_of_scikit_learn_bit_for_bit(n: int, d: int, K: int) ->
 def test_a_user_on_a_threshold_and_users_far_outside_go_where_scikit_learn_sends_them() -> None:
     log, memory = history(2_000, 2, 1), memory_for(2, 1)
     fit(memory, log)
-    state = view_estimator(memory, 2, 1)
+    state = LAYOUT.view(memory, 2, 1)
     rows = log.actions == 0
     model = classifier(log.features[rows], log.outcomes[rows])
     splits = state.threshold[0][(state.feature[0] == 0) & (state.threshold[0] < ALWAYS_LEFT)]
@@ -77,7 +77,7 @@ def test_another_fit_leaves_nothing_of_the_one_before() -> None:
 def test_a_model_without_a_split_is_the_rate_of_its_arm() -> None:
     log, memory = history(30, 2, 1), memory_for(2, 1)  # 20 rows a leaf cannot be had twice
     fit(memory, log)
-    raw = raw_score(view_estimator(memory, 2, 1), 0, np.array([3.0, -3.0, 1.0]))
+    raw = raw_score(LAYOUT.view(memory, 2, 1), 0, np.array([3.0, -3.0, 1.0]))
     assert 1 / (1 + np.exp(-raw)) == pytest.approx(log.outcomes[log.actions == 0].mean())
 
 
@@ -105,7 +105,7 @@ def test_rare_outcomes_are_predicted_better_than_by_their_mean(n: int) -> None:
 @pytest.mark.compiled
 @pytest.mark.parametrize("feature", [-5.0, 3.0, 1e9, 1e300])
 def test_a_damaged_file_does_not_lead_outside_of_the_features(feature: float) -> None:
-    memory = np.zeros(BOOSTED.size(2, 1))
-    state = view_estimator(memory, 2, 1)
+    memory = np.zeros(BOOSTED.layout.size(2, 1))
+    state = LAYOUT.view(memory, 2, 1)
     state.feature[:], state.leaf[:] = feature, 0.01
     assert raw_score(state, 0, np.array([5.0, 5.0, 1.0])) == pytest.approx(1.0)

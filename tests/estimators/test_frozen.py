@@ -6,7 +6,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from bccb.errors import FitError
-from bccb.estimators.frozen import FROZEN, fit, predict, view_estimator
+from bccb.estimators.frozen import FROZEN, LAYOUT, fit, predict
 from bccb.types import Floats, Log
 
 
@@ -19,7 +19,7 @@ def history(n: int, d: int, K: int, seed: int = 0) -> Log:
 
 
 def memory_for(d: int, K: int) -> Floats:
-    return np.full(FROZEN.size(d, K), 7.0)
+    return np.full(FROZEN.layout.size(d, K), 7.0)
 
 
 @pytest.mark.parametrize(("d", "K"), [(1, 1), (5, 1), (3, 2)])
@@ -32,7 +32,7 @@ def test_effect_is_that_of_scikit_learns_logistic_regressions(d: int, K: int) ->
         models.append(LogisticRegression().fit(log.features[rows], log.outcomes[rows]))
     effect, spread = np.empty(K), np.empty(K)
     for x in log.features[:50]:
-        assert predict(view_estimator(memory, d, K), np.append(x, 1.0), effect, spread)
+        assert predict(LAYOUT.view(memory, d, K), np.append(x, 1.0), effect, spread)
         f = [model.predict_proba(x[None])[0, 1] for model in models]
         np.testing.assert_allclose(effect, [f[k] - f[0] for k in range(1, K + 1)], atol=1e-12)
         assert not spread.any()
@@ -53,5 +53,5 @@ def test_fit_that_stops_at_its_last_iteration_is_kept_in_silence() -> None:
     with pytest.warns(ConvergenceWarning):
         model = LogisticRegression().fit(uneven.features[rows], uneven.outcomes[rows])
     fit(memory, uneven)  # where a warning would be an error
-    weights = view_estimator(memory, 12, 1).weights[0]
+    weights = LAYOUT.view(memory, 12, 1).weights[0]
     np.testing.assert_allclose(weights, [*model.coef_[0], model.intercept_[0]], rtol=1e-12)

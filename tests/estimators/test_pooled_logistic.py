@@ -12,6 +12,7 @@ from scipy import optimize, special
 from bccb.estimators.pooled_logistic import (
     AT_ONCE,
     EVERY,
+    LAYOUT,
     MEMORY,
     POOLED_LOGISTIC,
     State,
@@ -21,8 +22,6 @@ from bccb.estimators.pooled_logistic import (
     mode,
     note_base,
     predict,
-    size,
-    view_estimator,
 )
 from bccb.types import Floats, Ints
 
@@ -34,11 +33,11 @@ SHAPES = pytest.mark.parametrize(("d", "K"), [(0, 1), (1, 1), (3, 1), (3, 2), (0
 
 
 def fresh(d: int, K: int, **parameters: float) -> State:
-    memory = np.zeros(size(d, K))
+    memory = np.zeros(LAYOUT.size(d, K))
     memory[: len(DEFAULTS)] = list({**DEFAULTS, **parameters}.values())
     assert POOLED_LOGISTIC.start is not None
     POOLED_LOGISTIC.start(memory, d, K)
-    return view_estimator(memory, d, K)
+    return LAYOUT.view(memory, d, K)
 
 
 def copied(state: State) -> State:
@@ -59,7 +58,7 @@ def users(n: int, d: int, K: int, seed: int, base: float = -1.0) -> tuple[Floats
 
 def taught(state: State, rows: Floats, arms: Ints, outcomes: Floats) -> State:
     for z, arm, y in zip(rows, arms.tolist(), outcomes.tolist(), strict=True):
-        learn_estimator(state, z, arm, y)
+        learn_estimator(state, z, arm, y, 1.0)
     return state
 
 
@@ -101,7 +100,7 @@ def watched(state: State, rows: Floats, arms: Ints, outcomes: Floats) -> list[fl
     scores = []
     for z, arm, y in zip(rows, arms.tolist(), outcomes.tolist(), strict=True):
         scores.append(base_score(state, z))
-        learn_estimator(state, z, arm, y)
+        learn_estimator(state, z, arm, y, 1.0)
     return scores
 
 
@@ -159,7 +158,7 @@ def test_a_step_goes_to_the_maximum_of_the_exact_posterior(d: int, K: int, y: fl
         phi = design(z, arm, K, standardised(score, learned))
         learned.append(score)
         theta, after = maximum(state.theta.copy(), precision, phi[None], np.array([y]))
-        learn_estimator(state, z, arm, y)
+        learn_estimator(state, z, arm, y, 1.0)
         np.testing.assert_allclose(state.theta, theta, rtol=1e-7, atol=1e-8)
         np.testing.assert_allclose(state.covariance, np.linalg.inv(after), rtol=1e-6, atol=1e-9)
 
@@ -234,7 +233,7 @@ def test_spread_is_that_of_the_difference_from_the_average_effect(
         if arm:
             effects[arm - 1].append(told(sober, z, K)[0][arm - 1])
             gradients[arm - 1].append(finite_gradient(sober, z, arm - 1, K))
-        learn_estimator(state, z, arm, y)
+        learn_estimator(state, z, arm, y, 1.0)
         if i % 10 != 9:
             continue
         x = np.append(np.random.default_rng(i).normal(size=d), 1.0)
@@ -285,7 +284,7 @@ def test_control_rows_move_a_lift_as_far_as_the_covariance_says() -> None:
     d, K, m = 2, 1, 5
     state = taught(fresh(d, K), *users(300, d, K, seed=2))
     theta, S, z = state.theta.copy(), state.covariance.copy(), np.array([0.5, -0.5, 1.0])
-    learn_estimator(state, z, 0, 1.0)
+    learn_estimator(state, z, 0, 1.0, 1.0)
     moved, phi = state.theta - theta, design(z, 0, K)
     slopes = S[m:] @ phi / (phi @ S @ phi)
     np.testing.assert_allclose(moved[m:], slopes * (phi @ moved), rtol=1e-9, atol=1e-15)
@@ -302,7 +301,7 @@ def test_forgetting_moves_to_the_prior_before_each_outcome(d: int, K: int) -> No
         plain.covariance[:] = (1 - f) ** 2 * state.covariance
         plain.covariance[:] += (1 - (1 - f) ** 2) * np.diag(variance)
         for one in (state, plain):
-            learn_estimator(one, z, int(arm), float(y))
+            learn_estimator(one, z, int(arm), float(y), 1.0)
         np.testing.assert_allclose(state.theta, plain.theta, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(state.covariance, plain.covariance, rtol=1e-9, atol=1e-12)
 
@@ -310,7 +309,7 @@ def test_forgetting_moves_to_the_prior_before_each_outcome(d: int, K: int) -> No
 def test_without_forgetting_not_even_a_rounding_is_forgotten() -> None:
     state = fresh(0, 1)
     state.theta[:] = 1e-17  # -3 + (1e-17 + 3) would be 0
-    learn_estimator(state, np.ones(1), 0, 0.5)  # just as expected: nothing to learn
+    learn_estimator(state, np.ones(1), 0, 0.5, 1.0)  # just as expected: nothing to learn
     assert state.theta.tolist() == [1e-17, 1e-17, 1e-17]
     forget(state)
     assert state.theta[0] == 0.0
@@ -392,7 +391,7 @@ def test_mode_solves_its_equation(eta_0: float, s: float, y: float) -> None:
     def residual(eta: float) -> float:
         return eta - eta_0 - s * (y - float(special.expit(eta)))
 
-    eta = mode(eta_0, s, y)
+    eta = mode(eta_0, s, y, 1.0)
     off = 1e-7 * (1.0 + abs(eta))
     assert residual(eta - off) < 0.0 < residual(eta + off)
 
@@ -418,7 +417,7 @@ def test_the_base_score_is_standardised_by_those_learned_so_far(d: int, K: int) 
         expected = standardised(score, learned)
         assert shown(state, z) == pytest.approx(expected, rel=1e-9, abs=1e-9)
         learned.append(score)
-        learn_estimator(state, z, arm, y)
+        learn_estimator(state, z, arm, y, 1.0)
         seen.add(expected)
     assert state.base.tolist() == pytest.approx([150, np.mean(learned), np.var(learned)])
     assert d == 0 or max(map(abs, seen)) == 2.0
@@ -429,9 +428,9 @@ def test_the_base_score_is_0_while_it_has_nothing_to_be_compared_with() -> None:
     state, z = fresh(2, 1), np.array([3.0, -1.0, 1.0])
     state.theta[:2] = 1.0, -1.0
     assert shown(state, z) == 0.0
-    learn_estimator(state, z, 1, 1.0)  # one score does not vary
+    learn_estimator(state, z, 1, 1.0, 1.0)  # one score does not vary
     assert shown(state, -z) == 0.0
-    learn_estimator(state, z, 1, 1.0)
+    learn_estimator(state, z, 1, 1.0, 1.0)
     assert shown(state, np.array([-3.0, 1.0, 1.0])) == -2.0
 
 
@@ -447,7 +446,7 @@ def test_base_scores_are_averaged_over_the_memory() -> None:
     n, state = 5_000, fresh(0, 1)
     scores = np.random.default_rng(0).normal(-3.0, 2.0, n) + np.arange(n) / n
     for score in scores.tolist():
-        note_base(state, score)
+        note_base(state, score, 1.0)
     late = np.maximum(np.arange(1, n + 1) - MEMORY, 0.0)
     weights = (1.0 - 1.0 / MEMORY) ** (late[-1] - late) / MEMORY
     assert weights.sum() == pytest.approx(1.0)
@@ -573,7 +572,7 @@ def test_variances_are_learned_every_500_outcomes() -> None:
     state, changed = fresh(2, 1), []
     before = state.variances.copy()
     for i, (z, arm, y) in enumerate(zip(*users(1_600, 2, 1, seed=1), strict=True)):
-        learn_estimator(state, z, int(arm), float(y))
+        learn_estimator(state, z, int(arm), float(y), 1.0)
         if (state.variances != before).any():
             changed.append(i + 1)
         before = state.variances.copy()
@@ -586,7 +585,7 @@ def test_a_wide_model_follows_the_variances_some_weights_at_a_time() -> None:
     state = fresh(d, K)
     weights, left = K * (d + 1), []
     for z, arm, y in zip(*users(540, d, K, seed=1), strict=True):
-        learn_estimator(state, z, int(arm), float(y))
+        learn_estimator(state, z, int(arm), float(y), 1.0)
         left.append(weights - state.step[0])
     assert left[498] == 0  # nothing was due before
     steps = -np.diff(left[499:])

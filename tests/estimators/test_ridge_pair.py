@@ -3,16 +3,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bccb.estimators.ridge_pair import RIDGE_PAIR, State, learn_estimator, predict, start
-from bccb.estimators.ridge_pair import view_estimator as view
+from bccb.estimators.ridge_pair import LAYOUT, RIDGE_PAIR, State, learn_estimator, predict, start
 from bccb.types import Floats, Ints
 
 
 def fresh(d: int, K: int, ridge: float) -> State:
-    memory = np.zeros(RIDGE_PAIR.size(d, K))
+    memory = np.zeros(RIDGE_PAIR.layout.size(d, K))
     memory[0] = ridge
     start(memory, d, K)
-    return view(memory, d, K)
+    return LAYOUT.view(memory, d, K)
 
 
 def rows(n: int, d: int, K: int) -> tuple[Floats, Ints, Floats]:
@@ -26,7 +25,7 @@ def rows(n: int, d: int, K: int) -> tuple[Floats, Ints, Floats]:
 def test_effect_and_width_are_the_closed_form_of_ridge(d: int, K: int, ridge: float) -> None:
     state, (z, arms, y) = fresh(d, K, ridge), rows(400, d, K)
     for i in range(400):
-        learn_estimator(state, z[i], int(arms[i]), y[i])
+        learn_estimator(state, z[i], int(arms[i]), y[i], 1.0)
     gram = [z[arms == a].T @ z[arms == a] + ridge * np.eye(d + 1) for a in range(K + 1)]
     theta = [np.linalg.solve(gram[a], z[arms == a].T @ y[arms == a]) for a in range(K + 1)]
     np.testing.assert_allclose(state.theta, theta, rtol=1e-9, atol=1e-11)
@@ -49,7 +48,7 @@ def test_before_any_outcome_the_width_is_the_priors() -> None:
 
 def test_learning_one_arm_leaves_the_others() -> None:
     state = fresh(1, 2, ridge=1.0)
-    learn_estimator(state, np.array([2.0, 1.0]), 1, 1.0)
+    learn_estimator(state, np.array([2.0, 1.0]), 1, 1.0, 1.0)
     for arm in (0, 2):
         assert not state.theta[arm].any()
         np.testing.assert_array_equal(state.inverse[arm], np.eye(2))
@@ -61,7 +60,7 @@ def test_width_stays_right_over_a_long_run_of_one_user() -> None:
     state, z = fresh(2, 1, ridge=1.0), np.array([1e3, 1e3, 1.0])
     effect, spread = np.empty(1), np.empty(1)
     for i in range(1, 501):
-        learn_estimator(state, z, i % 2, 1.0)
+        learn_estimator(state, z, i % 2, 1.0, 1.0)
         predict(state, z, effect, spread)
         widths = [z @ z / (1.0 + n * (z @ z)) for n in ((i + 1) // 2, i // 2)]
         assert spread[0] == pytest.approx(np.sqrt(sum(widths)), rel=1e-5)

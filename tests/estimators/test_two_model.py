@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 from sklearn.linear_model import SGDClassifier
 
-from bccb.estimators.two_model import TWO_MODEL, State, learn_estimator, predict, view_estimator
-from bccb.kernels.scaling import scaler_size, see, standardise, view_scaler
+from bccb.estimators.two_model import LAYOUT, TWO_MODEL, State, learn_estimator, predict
+from bccb.kernels.scaling import SCALER, see, standardise, view_scaler
 from bccb.types import Floats, Ints
 
 
 def fresh(d: int, K: int, **parameters: float) -> State:
-    memory = np.zeros(TWO_MODEL.size(d, K))
+    memory = np.zeros(TWO_MODEL.layout.size(d, K))
     defaults = {key: parameter.default for key, parameter in TWO_MODEL.parameters.items()}
     memory[:4] = list({**defaults, **parameters}.values())
-    return view_estimator(memory, d, K)
+    return LAYOUT.view(memory, d, K)
 
 
 def users(n: int, d: int, K: int, seed: int) -> tuple[Floats, Ints, Floats]:
@@ -22,7 +22,7 @@ def users(n: int, d: int, K: int, seed: int) -> tuple[Floats, Ints, Floats]:
     raw = rng.normal(3.0, 2.0, (n, d))
     arms = rng.integers(0, K + 1, n)
     outcomes = (rng.random(n) < 1.0 / (1.0 + np.exp(2.0 - raw[:, 0] + 0.5 * arms))).astype(float)
-    scaler, z = view_scaler(np.zeros(scaler_size(d)), d), np.empty((n, d + 1))
+    scaler, z = view_scaler(np.zeros(SCALER.size(d)), d), np.empty((n, d + 1))
     for i in range(n):
         see(scaler, raw[i])
         standardise(scaler, raw[i], z[i])
@@ -39,7 +39,7 @@ def test_every_arm_takes_the_steps_of_scikit_learns_sgd(d: int, K: int) -> None:
     state = fresh(d, K)
     models = [SGDClassifier(loss="log_loss", shuffle=False) for _ in range(K + 1)]
     for i, (z, arm, y) in enumerate(zip(*users(600, d, K, seed=d), strict=True)):
-        learn_estimator(state, z, int(arm), y)
+        learn_estimator(state, z, int(arm), y, 1.0)
         models[arm].partial_fit(z[None, :d], [y], classes=[0.0, 1.0])
         if i % 50 == 49:
             for live, model in zip(state.live, models, strict=True):
@@ -55,7 +55,7 @@ def test_effect_is_the_difference_of_scikit_learns_probabilities() -> None:
     for z, arm, y in zip(rows, arms, outcomes, strict=True):
         if taken[arm] < 250:  # a multiple of 50, so that every scoring copy is fresh
             taken[arm] += 1
-            learn_estimator(state, z, int(arm), y)
+            learn_estimator(state, z, int(arm), y, 1.0)
             models[arm].partial_fit(z[None, :3], [y], classes=[0.0, 1.0])
     assert taken == [250, 250, 250]
     for z in rows[:20]:
@@ -71,7 +71,7 @@ def test_scoring_copy_is_refreshed_every_50_observations_of_its_own_arm() -> Non
     z = np.array([0.5, -1.0, 1.0])
     old = state.scoring.copy()
     for n in range(1, 121):
-        learn_estimator(state, z, 1, float(n % 3 == 0))
+        learn_estimator(state, z, 1, float(n % 3 == 0), 1.0)
         if n % 50 == 0:
             np.testing.assert_array_equal(state.scoring[1], state.live[1])
             assert not np.array_equal(state.scoring[1], old[1])
@@ -80,7 +80,7 @@ def test_scoring_copy_is_refreshed_every_50_observations_of_its_own_arm() -> Non
             np.testing.assert_array_equal(state.scoring, old)
         if n == 60:  # the other arm's 49 observations refresh neither
             for _ in range(49):
-                learn_estimator(state, z, 0, 1.0)
+                learn_estimator(state, z, 0, 1.0, 1.0)
             np.testing.assert_array_equal(state.scoring, old)
     assert not state.scoring[0].any()
     assert state.seen.tolist() == [49.0, 120.0]
@@ -96,7 +96,7 @@ def test_effect_is_the_optimistic_prior_until_every_arm_has_its_warm_up(K: int) 
             assert not ready
             assert effect.tolist() == [0.002] * K
             assert spread.tolist() == [0.0] * K
-            learn_estimator(state, z, arm, float(arm > 0))
+            learn_estimator(state, z, arm, float(arm > 0), 1.0)
     ready, effect, _ = effects_of(state, z, K)
     assert ready
     assert (effect > 0.5).all()
@@ -104,7 +104,7 @@ def test_effect_is_the_optimistic_prior_until_every_arm_has_its_warm_up(K: int) 
 
 def test_learning_one_arm_leaves_the_others() -> None:
     state = fresh(2, 2)
-    learn_estimator(state, np.array([1.0, 2.0, 1.0]), 1, 1.0)
+    learn_estimator(state, np.array([1.0, 2.0, 1.0]), 1, 1.0, 1.0)
     assert not state.live[0].any()
     assert not state.live[2].any()
     assert state.live[1].all()
@@ -115,6 +115,6 @@ def test_fractional_outcomes_weigh_the_gradients_of_0_and_1() -> None:
     steps = []
     for y in (0.0, 0.25, 1.0):
         state = fresh(2, 1)
-        learn_estimator(state, z, 0, y)
+        learn_estimator(state, z, 0, y, 1.0)
         steps.append(state.live[0].copy())
     np.testing.assert_allclose(steps[1], 0.75 * steps[0] + 0.25 * steps[2], atol=1e-15)

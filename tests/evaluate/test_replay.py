@@ -44,7 +44,7 @@ def naive(name: str, log: Log, order: Ints, budget: float) -> dict[str, float]:
                 told["conversions"] += y
             policy.observe(decision, y)
         elif decision.action > 0:
-            policy.counts[drivers.REMAINING] += drivers.micros_of(decision.cost)
+            policy.counts[count.REMAINING] += drivers.micros_of(decision.cost)
     told["spend"] = policy.spent
     told["incremental"] = sum(weights)
     told["incremental_se"] = float(np.sqrt(len(weights)) * np.std(weights))
@@ -185,7 +185,7 @@ def replay_with_truth(name: str, log: Log) -> tuple[Replay, float]:
         if decision.action == log.actions[row]:
             twin.observe(decision, log.outcomes[row])
         elif decision.action > 0:
-            twin.counts[drivers.REMAINING] += drivers.micros_of(decision.cost)
+            twin.counts[count.REMAINING] += drivers.micros_of(decision.cost)
     return found, truth
 
 

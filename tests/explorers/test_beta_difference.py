@@ -12,13 +12,13 @@ from scipy import integrate, stats
 
 from bccb.explorers.beta_difference import (
     BETA_DIFFERENCE,
+    LAYOUT,
     State,
     chance,
     explore,
     learn_explorer,
     reach,
     start,
-    view_explorer,
 )
 from bccb.types import Floats
 
@@ -95,10 +95,10 @@ def chance_by_quadrature(state: State, margin: list[float], action: int) -> floa
 
 
 def test_posteriors_start_uniform() -> None:
-    memory = np.zeros(BETA_DIFFERENCE.size(3, 2))
+    memory = np.zeros(BETA_DIFFERENCE.layout.size(3, 2))
     memory[0] = 0.1
     start(memory, 3, 2)
-    state = view_explorer(memory, 3, 2)
+    state = LAYOUT.view(memory, 3, 2)
     assert state.eta == 0.1
     assert state.alpha.tolist() == state.beta.tolist() == [1.0, 1.0, 1.0]
 
@@ -106,7 +106,7 @@ def test_posteriors_start_uniform() -> None:
 def test_outcomes_move_the_posterior_of_their_arm_alone() -> None:
     state = state_of(1.0, [(1, 1), (1, 1), (1, 1)])
     for arm, y in ((1, 1.0), (1, 0.0), (1, 0.0), (2, 0.25), (2, 0.5)):
-        learn_explorer(state, arm, y)
+        learn_explorer(state, arm, y, 1.0)
     assert state.alpha.tolist() == [1.0, 2.0, 1.75]
     assert state.beta.tolist() == [1.0, 3.0, 2.25]
 

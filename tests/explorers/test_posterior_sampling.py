@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, special, stats
 
-from bccb.explorers.posterior_sampling import State, chance, explore, reserve, view_explorer
+from bccb.explorers.posterior_sampling import LAYOUT, State, chance, explore, reserve
 from bccb.types import Floats
 
 Sized = Callable[[int, int], int]
@@ -187,5 +187,5 @@ def test_draws_are_a_function_of_seed_number_and_treatment() -> None:
 
 
 def test_the_memory_holds_width_and_reserve() -> None:
-    state = view_explorer(np.array([0.25, 0.01]), 3, 2)
+    state = LAYOUT.view(np.array([0.25, 0.01]), 3, 2)
     assert (state.width, reserve(state)) == (0.25, 0.01)

@@ -80,14 +80,14 @@ def test_downdate_keeps_the_inverse_over_many_updates(m: int) -> None:
     for _ in range(500):
         z = rng.normal(size=m) * rng.choice([0.01, 1.0, 10.0])
         A += np.outer(z, z)
-        downdate(inverse, z, column)
+        downdate(inverse, 1.0, z, column)
     np.testing.assert_allclose(inverse, np.linalg.inv(A), rtol=1e-8, atol=1e-14)
     np.testing.assert_allclose(inverse, inverse.T, rtol=1e-8, atol=1e-15)
 
 
 def test_downdate_leaves_the_vector_and_writes_the_old_inverse_times_it() -> None:
     inverse, z, column = np.diag([1.0, 2.0]), np.array([3.0, -1.0]), np.empty(2)
-    downdate(inverse, z, column)
+    downdate(inverse, 1.0, z, column)
     assert z.tolist() == [3.0, -1.0]
     assert column.tolist() == [3.0, -2.0]
 

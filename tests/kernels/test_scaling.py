@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from bccb.kernels.scaling import (
+    SCALER,
     Scaler,
     keep_raw,
-    scaler_size,
     see,
     see_nothing,
     see_robustly,
@@ -25,7 +25,7 @@ Sized = Callable[[int, int], int]
 
 
 def fresh(d: int) -> Scaler:
-    return view_scaler(np.zeros(scaler_size(d)), d)
+    return view_scaler(np.zeros(SCALER.size(d)), d)
 
 
 def standardised(rows: Floats) -> Floats:

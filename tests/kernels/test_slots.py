@@ -12,9 +12,9 @@ from bccb.kernels.component import Component
 from bccb.pacers import PACERS
 
 SLOTS = {
-    "estimator": {"view_estimator", "predict", "learn_estimator"},
-    "explorer": {"view_explorer", "explore", "learn_explorer", "reserve", "chance"},
-    "pacer": {"view_pacer", "note_arrival", "forecast", "price"},
+    "estimator": {"predict", "learn_estimator"},
+    "explorer": {"explore", "learn_explorer", "reserve", "chance"},
+    "pacer": {"note_arrival", "forecast", "price"},
 }
 
 

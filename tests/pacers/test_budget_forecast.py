@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 import bccb
 from bccb import Log
 from bccb.data import simulate
-from bccb.drivers import Composition
+from bccb.composition import Composition
 from bccb.evaluate.replay import replay
 from bccb.pacers.budget_forecast import (
     BUDGET_FORECAST,
+    LAYOUT,
     WINDOW,
     State,
     bracket,
@@ -23,7 +24,6 @@ from bccb.pacers.budget_forecast import (
     mean_spend,
     note_arrival,
     price,
-    view_pacer,
 )
 from bccb.policy import assemble
 from bccb.types import Floats
@@ -32,9 +32,9 @@ Sized = Callable[[int, int], int]
 
 
 def fresh(K: int, every: float = 250.0, haste: float = 0.0) -> State:
-    memory = np.zeros(BUDGET_FORECAST.size(0, K))
+    memory = np.zeros(BUDGET_FORECAST.layout.size(0, K))
     memory[:2] = every, haste
-    return view_pacer(memory, 0, K)
+    return LAYOUT.view(memory, 0, K)
 
 
 def naive_spend(score: Floats, costs: Floats, at: float) -> float:

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bccb.pacers.pace_ratio import PACE_RATIO, State, price, view_pacer
+from bccb.pacers.pace_ratio import LAYOUT, PACE_RATIO, State, price
 
-PAPER = view_pacer(
+PAPER = LAYOUT.view(
     np.array([parameter.default for parameter in PACE_RATIO.parameters.values()]), 3, 1
 )
 SHARES = st.floats(0.0, 1.0)

@@ -15,11 +15,9 @@ from bccb.data.formats import check_header, load_polars, readable, scan_file, su
 from bccb.data.schema import METADATA_KEY, Columns, as_text, columns_of, one_of
 from bccb.errors import InputError
 from bccb.files import written_whole
+from bccb.money import COST_RANGE, LEAST_COST, MICROS, MOST_COST, cost_micros
 from bccb.types import (
-    COST_RANGE,
-    LEAST_COST,
     LEAST_PROBABILITY,
-    MOST_COST,
     OUTCOME_RANGE,
     PROBABILITY_RANGE,
     Floats,
@@ -136,7 +134,7 @@ class _Table:
 
     def to_log(self) -> Log:
         """The log, checked. It takes columns out of the frame, so as to hold them once."""
-        actions, prices = self._actions(), self._costs()
+        actions, micros = self._actions(), self._micros()
         effects = [_numbers(self.frame, "effect", name) for name in self.columns.effects]
         outcomes = self._within("outcome", self.columns.outcome, 0.0, 1.0, OUTCOME_RANGE)
         probabilities = [
@@ -148,7 +146,7 @@ class _Table:
             features=features,
             actions=actions,
             outcomes=outcomes,
-            costs=prices,
+            micros=micros,
             feature_names=feature_names,
             treatment_names=tuple(as_text(value) for value in self.arms[1:]),
             known_shares=np.array(self.columns.shares) if self.columns.shares else None,
@@ -166,16 +164,16 @@ class _Table:
                 raise InputError(f"the number of rows of arm {as_text(value)!r}", 0, "at least 1")
         return actions
 
-    def _costs(self) -> Floats:
+    def _micros(self) -> Ints:
         users, treatments, cost = self.frame.height, len(self.arms) - 1, self.columns.cost
         if cost is None:
             return costs.lognormal(users, treatments)
         if isinstance(cost, (int, float)):
             return costs.constant(users, treatments, cost)
         names = (cost,) * treatments if isinstance(cost, str) else cost
-        return np.column_stack(
-            [self._within("cost", name, LEAST_COST, MOST_COST, COST_RANGE) for name in names]
-        )
+        least, most = LEAST_COST / MICROS, MOST_COST / MICROS
+        prices = [self._within("cost", name, least, most, COST_RANGE) for name in names]
+        return cost_micros(np.column_stack(prices))
 
     def _within(self, role: str, name: str, least: float, most: float, allowed: str) -> Floats:
         """A column of numbers, refused where one of them is out of range."""

@@ -9,7 +9,8 @@ from difflib import get_close_matches
 from types import MappingProxyType
 
 from bccb.errors import InputError
-from bccb.types import COST_RANGE, LEAST_COST, MOST_COST, Log
+from bccb.money import checked_cost
+from bccb.types import Log
 
 MOST_LISTED = 20  # names in one error message
 METADATA_KEY = "bccb"  # in the metadata of Parquet files that tell their own columns
@@ -63,8 +64,8 @@ class Columns:
             raise InputError("probability", self.probability, allowed)
         if self.control in self.treatments:
             raise InputError("control", self.control, "none of " + quoted(self.treatments))
-        if isinstance(self.cost, (int, float)) and not LEAST_COST <= self.cost <= MOST_COST:
-            raise InputError("cost", self.cost, COST_RANGE)
+        if isinstance(self.cost, (int, float)):
+            checked_cost("cost", self.cost)
         if self.shares and not (min(self.shares) > 0 and abs(sum(self.shares) - 1) < 1e-6):
             raise InputError("shares", self.shares, "all above 0, with the sum 1")
 

@@ -80,7 +80,7 @@ def simulate(
         features=features,
         actions=actions,
         outcomes=generator.random(users) < rate,
-        costs=costs.lognormal(users, treatments, seed) * CHEAPER**power,
+        micros=costs.lognormal(users, treatments, seed, scale=CHEAPER**power),
         feature_names=model.names,
         known_shares=shares,
         effects=effects,

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from bccb.data.simulator import BLOCK, Outcome, load_model, outcome_rates, simulate
-from bccb.types import Floats
+from bccb.money import MICROS
+from bccb.types import Floats, Ints
 
 STREAM = 3  # keeps these draws apart from those of the simulator
 
@@ -25,7 +26,7 @@ class World:
     """Users in the order they come: n users, d features, K treatments."""
 
     features: Floats  # (n, d)
-    costs: Floats  # (n, K)
+    micros: Ints  # (n, K), costs
     rates: Floats  # (n, K+1), of the outcome under each action
     draws: Floats  # (n,), U
 
@@ -33,6 +34,11 @@ class World:
     def users(self) -> int:
         """The number of users, n."""
         return len(self.draws)
+
+    @property
+    def costs(self) -> Floats:
+        """What each treatment would cost for each user, in currency units, of shape (n, K)."""
+        return self.micros / MICROS
 
     @property
     def effects(self) -> Floats:
@@ -57,7 +63,7 @@ def simulate_world(
         control[rows] = outcome_rates(model, log.features[rows], outcome)[0]
     return World(
         features=log.features,
-        costs=log.costs,
+        micros=log.micros,
         rates=np.column_stack((control, control[:, None] + log.effects)),
         draws=np.random.default_rng((seed, STREAM)).random(users),
     )

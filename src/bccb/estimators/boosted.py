@@ -15,7 +15,7 @@ else is the default. ``docs/decisions`` has the figures.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from bccb.errors import MissingExtraError
 from bccb.estimators.history import by_arm
 from bccb.kernels.component import Component
 from bccb.kernels.jit import jit
+from bccb.kernels.layout import Layout
 from bccb.kernels.linalg import sigmoid
 from bccb.types import Floats, Log
 
@@ -36,30 +37,13 @@ ALWAYS_LEFT = float(np.finfo(np.float64).max)  # a threshold that no feature exc
 class State(NamedTuple):
     """The trees of each arm, all whole: fork i leads to i's children 2 i + 1 and 2 i + 2."""
 
-    start: Floats  # (K+1,), b_a
-    feature: Floats  # (K+1, TREES, FORKS), which one is looked at
-    threshold: Floats  # (K+1, TREES, FORKS), left if the feature is not above it
-    leaf: Floats  # (K+1, TREES, LEAVES), v_t
+    start: Annotated[Floats, "K + 1"]  # b_a
+    feature: Annotated[Floats, "K + 1", "TREES", "FORKS"]  # which one is looked at
+    threshold: Annotated[Floats, "K + 1", "TREES", "FORKS"]  # left if the feature is not above it
+    leaf: Annotated[Floats, "K + 1", "TREES", "LEAVES"]  # v_t
 
 
-def size(d: int, K: int) -> int:
-    """The number of slots."""
-    slots = 1 + TREES * (2 * FORKS + LEAVES)
-    return (K + 1) * slots
-
-
-@jit
-def view_estimator(memory: Floats, d: int, K: int) -> State:
-    """See the memory as State."""
-    A = K + 1
-    first = A + A * TREES * FORKS
-    second = first + A * TREES * FORKS
-    return State(
-        memory[:A],
-        memory[A:first].reshape(A, TREES, FORKS),
-        memory[first:second].reshape(A, TREES, FORKS),
-        memory[second : second + A * TREES * LEAVES].reshape(A, TREES, LEAVES),
-    )
+LAYOUT = Layout(State)
 
 
 @jit
@@ -91,7 +75,7 @@ def predict(estimator: State, z: Floats, effect: Floats, spread: Floats) -> bool
 def fit(memory: Floats, log: Log) -> None:
     """Fit every arm on ``log`` and write its trees; on failure write nothing."""
     models = [classifier(features, outcomes) for features, outcomes in by_arm(log)]
-    state = view_estimator(memory, log.features.shape[1], log.treatments)
+    state = LAYOUT.view(memory, log.features.shape[1], log.treatments)
     for arm, model in enumerate(models):
         state.start[arm] = model._baseline_prediction.item()
         for t, (tree,) in enumerate(model._predictors):
@@ -139,8 +123,8 @@ def grow(nodes: Any, node: int, i: int, feature: Floats, threshold: Floats, leaf
 BOOSTED = Component(
     name="boosted",
     about="boosted trees",
-    size=size,
+    layout=LAYOUT,
     reads="raw",
     fit=fit,
-    kernels={"view_estimator": view_estimator, "predict": predict},
+    kernels={"predict": predict},
 )

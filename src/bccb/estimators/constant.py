@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from bccb.kernels.component import Component, Parameter
 from bccb.kernels.jit import jit
+from bccb.kernels.layout import Layout
 from bccb.kernels.linalg import fill
 from bccb.types import Floats
 
@@ -16,10 +17,7 @@ class State(NamedTuple):
     effect: float
 
 
-@jit
-def view_estimator(memory: Floats, d: int, K: int) -> State:
-    """See the memory as State."""
-    return State(memory[0])
+LAYOUT = Layout(State)
 
 
 @jit
@@ -34,6 +32,6 @@ CONSTANT = Component(
     name="constant",
     about="constant",
     parameters={"effect": Parameter(1.0, -1e6, 1e6)},
-    size=lambda d, K: 1,
-    kernels={"view_estimator": view_estimator, "predict": predict},
+    layout=LAYOUT,
+    kernels={"predict": predict},
 )

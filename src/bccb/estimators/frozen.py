@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from bccb.errors import MissingExtraError
 from bccb.estimators.history import by_arm
 from bccb.kernels.component import Component
 from bccb.kernels.jit import jit
+from bccb.kernels.layout import Layout
 from bccb.kernels.linalg import row_dot, sigmoid
 from bccb.types import Floats, Log
 
@@ -28,13 +29,10 @@ FITTING = threading.Lock()
 class State(NamedTuple):
     """The weights of each arm on raw features, the intercept last."""
 
-    weights: Floats  # (K+1, d+1)
+    weights: Annotated[Floats, "K + 1", "d + 1"]
 
 
-@jit
-def view_estimator(memory: Floats, d: int, K: int) -> State:
-    """See the memory as State."""
-    return State(memory[: (K + 1) * (d + 1)].reshape(K + 1, d + 1))
+LAYOUT = Layout(State)
 
 
 @jit
@@ -50,7 +48,7 @@ def predict(estimator: State, z: Floats, effect: Floats, spread: Floats) -> bool
 def fit(memory: Floats, log: Log) -> None:
     """Fit every arm on ``log`` and write the weights; on failure write nothing."""
     weights = [logistic_regression(features, outcomes) for features, outcomes in by_arm(log)]
-    view_estimator(memory, log.features.shape[1], log.treatments).weights[:] = weights
+    LAYOUT.view(memory, log.features.shape[1], log.treatments).weights[:] = weights
 
 
 def logistic_regression(features: Floats, outcomes: Floats) -> Floats:
@@ -73,8 +71,8 @@ def logistic_regression(features: Floats, outcomes: Floats) -> Floats:
 FROZEN = Component(
     name="frozen",
     about="frozen logistic",
-    size=lambda d, K: (K + 1) * (d + 1),
+    layout=LAYOUT,
     reads="raw",
     fit=fit,
-    kernels={"view_estimator": view_estimator, "predict": predict},
+    kernels={"predict": predict},
 )

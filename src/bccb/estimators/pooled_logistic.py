@@ -11,11 +11,12 @@ no outlier can lead an effect astray. r also holds the base score w . u, standar
                                                  of the 1: N(lift, lift_spread^2):
 
 a treatment multiplies everybody's odds by about the same factor, until the data say otherwise.
-Mean theta and full covariance S are updated one outcome at a time, by the Laplace approximation
-of the exact posterior: with phi = (u, r in block k), s = phi' S phi and eta_0 = theta . phi,
+Mean theta and full covariance S are updated by one evidence (a, b) at a time, by the Laplace
+approximation of the exact posterior: with phi = (u, r in block k), s = phi' S phi and
+eta_0 = theta . phi,
 
-    eta = eta_0 + s (y - sigma(eta)),    h = sigma'(eta),
-    theta <- theta + S phi (y - sigma(eta)),    S <- S - h / (1 + h s) S phi phi' S.
+    eta = eta_0 + s (a - b sigma(eta)),    h = b sigma'(eta),
+    theta <- theta + S phi (a - b sigma(eta)),    S <- S - h / (1 + h s) S phi phi' S.
 
 How much lifts vary is learned, too. Every 500 outcomes the prior variance of v, and of the base
 score's weight, takes a step of expectation maximisation, the default counting like prior_strength
@@ -41,10 +42,11 @@ S becomes (1 - f)^2 S + (1 - (1 - f)^2) S_0.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from bccb.kernels.component import Component, Parameter
 from bccb.kernels.jit import jit
+from bccb.kernels.layout import Layout
 from bccb.kernels.linalg import add_scaled_row, add_to_row, block_quadratic, fill, sigmoid, span_dot
 from bccb.types import Floats
 
@@ -56,7 +58,6 @@ FEW = 10  # treated users before an average effect is taken seriously
 MEMORY = 2_000.0  # users over which averages run
 EVERY = 500.0  # outcomes between two looks at how much lifts vary
 AT_ONCE = 2_000_000  # numbers of the covariance that may be changed for it at one outcome
-PARAMETERS = 8
 
 
 class State(NamedTuple):
@@ -70,71 +71,34 @@ class State(NamedTuple):
     prior_strength: float
     optimism: float
     forgetting: float
-    theta: Floats  # (D,), w, then v_1 to v_K
-    covariance: Floats  # (D, D)
-    variances: Floats  # (2,), the prior's, of the weights of features and of the base score
-    step: Floats  # (2,), weights that follow the variances already; by how much the precision rises
-    base: Floats  # (3,), outcomes learned; mean and variance of the base score
-    treated: Floats  # (K,), how many
-    effect: Floats  # (K,), their average effect
-    gradient: Floats  # (K, q), and its gradient in v_k
-    u: Floats  # (m,), work space
-    r: Floats  # (q,), work space
-    g: Floats  # (q,), work space
-    column: Floats  # (D,), work space
+    theta: Annotated[Floats, "D"]  # w, then v_1 to v_K
+    covariance: Annotated[Floats, "D", "D"]
+    variances: Annotated[Floats, "2"]  # the prior's: of features' weights, of the base score's
+    step: Annotated[
+        Floats, "2"
+    ]  # weights that follow them so far, and the precision that each gains
+    base: Annotated[Floats, "3"]  # outcomes learned; mean and variance of the base score
+    treated: Annotated[Floats, "K"]  # how many
+    effect: Annotated[Floats, "K"]  # their average effect
+    gradient: Annotated[Floats, "K", "q"]  # and its gradient in v_k
+    u: Annotated[Floats, "m"]  # work space
+    r: Annotated[Floats, "q"]  # work space
+    g: Annotated[Floats, "q"]  # work space
+    column: Annotated[Floats, "D"]  # work space
 
 
-def size(d: int, K: int) -> int:
-    """The number of slots."""
-    m, q = 2 * d + 1, d + 2
-    D = m + K * q
-    return PARAMETERS + D + D * D + 7 + 2 * K + K * q + m + 2 * q + D
+LAYOUT = Layout(State, m="2 * d + 1", q="d + 2", D="m + K * q")
 
 
 def start(memory: Floats, d: int, K: int) -> None:
     """The prior."""
-    state = view_estimator(memory, d, K)
+    state = LAYOUT.view(memory, d, K)
     for group in range(2):
         state.variances[group] = default_variance(state, group)
     state.step[0] = K * (d + 1)
     for i in range(len(state.theta)):
         state.theta[i] = prior_mean(state, i)
         state.covariance[i, i] = prior_variance(state, i)
-
-
-@jit
-def view_estimator(memory: Floats, d: int, K: int) -> State:
-    """See the memory as State."""
-    m, q = 2 * d + 1, d + 2
-    D = m + K * q
-    a = PARAMETERS + D
-    b = a + D * D
-    c = b + 7
-    e = c + 2 * K
-    f = e + K * q
-    g = f + m + 2 * q
-    return State(
-        memory[0],
-        memory[1],
-        memory[2],
-        memory[3],
-        memory[4],
-        memory[5],
-        memory[6],
-        memory[7],
-        memory[PARAMETERS:a],
-        memory[a:b].reshape(D, D),
-        memory[b : b + 2],
-        memory[b + 2 : b + 4],
-        memory[b + 4 : c],
-        memory[c : c + K],
-        memory[c + K : e],
-        memory[e:f].reshape(K, q),
-        memory[f : f + m],
-        memory[f + m : f + m + q],
-        memory[f + m + q : g],
-        memory[g : g + D],
-    )
 
 
 @jit
@@ -207,12 +171,12 @@ def predict(estimator: State, z: Floats, effect: Floats, spread: Floats) -> bool
 
 
 @jit
-def learn_estimator(estimator: State, z: Floats, arm: int, y: float) -> None:
+def learn_estimator(estimator: State, z: Floats, arm: int, a: float, b: float) -> None:
     """One Laplace step of the posterior."""
     if estimator.forgetting > 0.0:
         forget(estimator)
     base = take(estimator, z)
-    note_base(estimator, base)
+    seen = note_base(estimator, base, b)
     theta, S, column = estimator.theta, estimator.covariance, estimator.column
     u, r = estimator.u, estimator.r
     q, at = r.shape[0], u.shape[0] + (arm - 1) * r.shape[0]
@@ -224,12 +188,12 @@ def learn_estimator(estimator: State, z: Floats, arm: int, y: float) -> None:
         for j in range(q):
             add_scaled_row(column, r[j], S, at + j)
         eta_0 += span_dot(theta, at, r)
-        note_treated(estimator, arm - 1, sigmoid(eta_0), sigmoid(base))
+        note_treated(estimator, arm - 1, b, sigmoid(eta_0), sigmoid(base))
     s = span_dot(column, 0, u) + (span_dot(column, at, r) if arm > 0 else 0.0)
-    p = sigmoid(mode(eta_0, s, y))
-    h = p * (1.0 - p)
-    move(theta, S, column, y - p, h / (1.0 + h * s))
-    if estimator.base[0] % EVERY == 0.0:
+    p = sigmoid(mode(eta_0, s, a, b))
+    h = b * p * (1.0 - p)
+    move(theta, S, column, a - b * p, h / (1.0 + h * s))
+    if estimator.base[0] // EVERY > seen // EVERY:
         estimator.step[0] = 0.0
     learn_variances(estimator, weights_at_once(estimator))
 
@@ -243,16 +207,16 @@ def move(theta: Floats, S: Floats, column: Floats, step: float, shrink: float) -
 
 
 @jit
-def mode(eta_0: float, s: float, y: float) -> float:
-    """The root of eta = eta_0 + s (y - sigma(eta)), by Newton steps of at most 2."""
+def mode(eta_0: float, s: float, a: float, b: float) -> float:
+    """The root of eta = eta_0 + s (a - b sigma(eta)), by Newton steps of at most 2."""
     eta = eta_0
     if eta_0 < -FLAT:  # cross the flat parts at once
-        eta = min(eta_0 + s * y, -FLAT)
+        eta = min(eta_0 + s * a, -FLAT)
     elif eta_0 > FLAT:
-        eta = max(eta_0 - s * (1.0 - y), FLAT)
+        eta = max(eta_0 - s * (b - a), FLAT)
     for _ in range(1_000):
         p = sigmoid(eta)
-        step = (eta - eta_0 - s * (y - p)) / (1.0 + s * p * (1.0 - p))
+        step = (eta - eta_0 - s * (a - b * p)) / (1.0 + s * b * p * (1.0 - p))
         eta -= min(max(step, -2.0), 2.0)
         if abs(step) < 1e-9:
             break
@@ -260,20 +224,22 @@ def mode(eta_0: float, s: float, y: float) -> float:
 
 
 @jit
-def note_base(estimator: State, base: float) -> None:
-    """Take one more base score into their mean and variance."""
-    estimator.base[0] += 1.0
-    rate = 1.0 / min(estimator.base[0], MEMORY)
+def note_base(estimator: State, base: float, b: float) -> float:
+    """Take one more base score, of weight b, into mean and variance; the weight before it."""
+    before = estimator.base[0]
+    estimator.base[0] += b
+    rate = b / min(estimator.base[0], MEMORY) if b > 0.0 else 0.0
     delta = base - estimator.base[1]
     estimator.base[1] += rate * delta
     estimator.base[2] = (1.0 - rate) * (estimator.base[2] + rate * delta * delta)
+    return float(before)
 
 
 @jit
-def note_treated(estimator: State, k: int, p: float, p_0: float) -> None:
-    """Take one more user into the average effect of treatment k + 1, and into its gradient."""
-    estimator.treated[k] += 1.0
-    rate = 1.0 / min(estimator.treated[k], MEMORY)
+def note_treated(estimator: State, k: int, b: float, p: float, p_0: float) -> None:
+    """Take a user of weight b into the average effect of treatment k + 1, and into its gradient."""
+    estimator.treated[k] += b
+    rate = b / min(estimator.treated[k], MEMORY) if b > 0.0 else 0.0
     slope = p * (1.0 - p)
     estimator.effect[k] += rate * (p - p_0 - estimator.effect[k])
     for j in range(estimator.r.shape[0]):
@@ -362,11 +328,10 @@ POOLED_LOGISTIC = Component(
         "optimism": Parameter(1.0, 0.0, 10.0),
         "forgetting": Parameter(0.0, 0.0, 0.5),
     },
-    size=size,
+    layout=LAYOUT,
     start=start,
     reads="robust",
     kernels={
-        "view_estimator": view_estimator,
         "predict": predict,
         "learn_estimator": learn_estimator,
     },

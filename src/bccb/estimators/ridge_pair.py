@@ -1,21 +1,22 @@
 r"""Ridge pair (section 4.5, Uplifting Bandits): one online ridge regression an arm.
 
-    A_a = ridge I + sum z z',    theta_a = A_a^-1 sum y z,    tau_k = (theta_k - theta_0) . z,
+    A_a = ridge I + sum b z z',    theta_a = A_a^-1 sum a z,    tau_k = (theta_k - theta_0) . z,
     spread_k = sqrt(z' (A_k^-1 + A_0^-1) z).
 
 A^-1 is kept by rank-one updates (Sherman and Morrison), and theta by the matching recursion
-theta <- theta + A^-1 z (y - theta . z), with the new A^-1.
+theta <- theta + A^-1 z (a - b theta . z), with the new A^-1.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from bccb.kernels.component import Component, Parameter
 from bccb.kernels.jit import jit
+from bccb.kernels.layout import Layout
 from bccb.kernels.linalg import dot, downdate, quadratic, row_dot
 from bccb.types import Floats
 
@@ -23,32 +24,19 @@ from bccb.types import Floats
 class State(NamedTuple):
     """Weights and inverse Gram matrices, m = d + 1."""
 
-    theta: Floats  # (K+1, m)
-    inverse: Floats  # (K+1, m, m)
-    column: Floats  # (m,), work space
+    ridge: float
+    theta: Annotated[Floats, "K + 1", "m"]
+    inverse: Annotated[Floats, "K + 1", "m", "m"]
+    column: Annotated[Floats, "m"]  # work space
 
 
-def size(d: int, K: int) -> int:
-    """The number of slots."""
-    m = d + 1
-    return 1 + (K + 1) * (m + m * m) + m
+LAYOUT = Layout(State, m="d + 1")
 
 
 def start(memory: Floats, d: int, K: int) -> None:
     """A_a = ridge I before the first user."""
-    view_estimator(memory, d, K).inverse[:] = np.eye(d + 1) / memory[0]
-
-
-@jit
-def view_estimator(memory: Floats, d: int, K: int) -> State:
-    """See the memory as State."""
-    A, m = K + 1, d + 1
-    first, second = 1 + A * m, 1 + A * m + A * m * m
-    return State(
-        memory[1:first].reshape(A, m),
-        memory[first:second].reshape(A, m, m),
-        memory[second : second + m],
-    )
+    state = LAYOUT.view(memory, d, K)
+    state.inverse[:] = np.eye(d + 1) / state.ridge
 
 
 @jit
@@ -63,11 +51,11 @@ def predict(estimator: State, z: Floats, effect: Floats, spread: Floats) -> bool
 
 
 @jit
-def learn_estimator(estimator: State, z: Floats, arm: int, y: float) -> None:
+def learn_estimator(estimator: State, z: Floats, arm: int, a: float, b: float) -> None:
     """One rank-one update of the arm's regression."""
     theta, inverse = estimator.theta[arm], estimator.inverse[arm]
-    error = y - dot(theta, z)
-    downdate(inverse, z, estimator.column)
+    error = a - b * dot(theta, z)
+    downdate(inverse, b, z, estimator.column)
     for i in range(z.shape[0]):
         theta[i] += error * row_dot(inverse, i, z)
 
@@ -76,11 +64,10 @@ RIDGE_PAIR = Component(
     name="ridge-pair",
     about="ridge pair",
     parameters={"ridge": Parameter(1.0, 1e-9, 1e9)},
-    size=size,
+    layout=LAYOUT,
     start=start,
     reads="standardised",
     kernels={
-        "view_estimator": view_estimator,
         "predict": predict,
         "learn_estimator": learn_estimator,
     },

@@ -1,8 +1,8 @@
 r"""Two-model SGD (section 4.1 of the paper): one logistic model an arm, tau_k = f_k(x) - f_0(x).
 
-Each model takes one gradient step an observation of its arm,
+Each model takes one gradient step per evidence (a, b) of its arm, t being the sum of b so far,
 
-    eta_t = 1 / (alpha (t0 + t)),    w <- (1 - alpha eta_t) w - eta_t (f(z) - y) z,
+    eta_t = 1 / (alpha (t0 + t)),    w <- (1 - b alpha eta_t) w - eta_t (b f(z) - a) z,
 
 with the intercept not decayed. These are the defaults of scikit-learn's ``SGDClassifier``
 (log loss, L2 penalty 1e-4, "optimal" step, whose t0 is 1,000 for this loss and penalty). Scores
@@ -12,10 +12,11 @@ every arm has ``warm_up`` observations the effect is the optimistic ``prior_effe
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from bccb.kernels.component import Component, Parameter
 from bccb.kernels.jit import jit
+from bccb.kernels.layout import Layout
 from bccb.kernels.linalg import copy, dot, fill, row_dot, sigmoid
 from bccb.types import Floats
 
@@ -29,24 +30,12 @@ class State(NamedTuple):
     refresh: float
     warm_up: float
     prior_effect: float
-    seen: Floats  # (K+1,)
-    live: Floats  # (K+1, d+1), the intercept last
-    scoring: Floats  # (K+1, d+1)
+    seen: Annotated[Floats, "K + 1"]
+    live: Annotated[Floats, "K + 1", "d + 1"]  # the intercept last
+    scoring: Annotated[Floats, "K + 1", "d + 1"]
 
 
-def size(d: int, K: int) -> int:
-    """The number of slots."""
-    return 4 + (K + 1) * (1 + 2 * (d + 1))
-
-
-@jit
-def view_estimator(memory: Floats, d: int, K: int) -> State:
-    """See the memory as State."""
-    A, m = K + 1, d + 1
-    weights = memory[4 + A : 4 + A + 2 * A * m].reshape(2, A, m)
-    return State(
-        memory[0], memory[1], memory[2], memory[3], memory[4 : 4 + A], weights[0], weights[1]
-    )
+LAYOUT = Layout(State)
 
 
 @jit
@@ -64,18 +53,18 @@ def predict(estimator: State, z: Floats, effect: Floats, spread: Floats) -> bool
 
 
 @jit
-def learn_estimator(estimator: State, z: Floats, arm: int, y: float) -> None:
+def learn_estimator(estimator: State, z: Floats, arm: int, a: float, b: float) -> None:
     """One gradient step of the arm's model."""
-    w = estimator.live[arm]
-    eta = 1.0 / (estimator.alpha * (T0 + estimator.seen[arm]))
-    estimator.seen[arm] += 1.0
-    gradient = eta * (sigmoid(dot(w, z)) - y)
-    decay = 1.0 - estimator.alpha * eta
+    w, before = estimator.live[arm], estimator.seen[arm]
+    eta = 1.0 / (estimator.alpha * (T0 + before))
+    estimator.seen[arm] += b
+    gradient = eta * (b * sigmoid(dot(w, z)) - a)
+    decay = 1.0 - b * estimator.alpha * eta
     d = z.shape[0] - 1
     for j in range(d):
         w[j] = decay * w[j] - gradient * z[j]
     w[d] -= gradient
-    if estimator.seen[arm] % estimator.refresh == 0.0:
+    if estimator.seen[arm] // estimator.refresh > before // estimator.refresh:
         copy(estimator.scoring[arm], w)
 
 
@@ -88,10 +77,9 @@ TWO_MODEL = Component(
         "warm_up": Parameter(50.0, 0.0, 1e9),
         "prior_effect": Parameter(0.002, -1e6, 1e6),
     },
-    size=size,
+    layout=LAYOUT,
     reads="standardised",
     kernels={
-        "view_estimator": view_estimator,
         "predict": predict,
         "learn_estimator": learn_estimator,
     },

@@ -104,7 +104,7 @@ def decide_live(users: int, seed: int, outcome: Outcome = "visit") -> Log:
         features=world.features,
         actions=actions,
         outcomes=outcomes,
-        costs=world.costs,
+        micros=world.micros,
         probabilities=chances,
         effects=world.effects,
     )

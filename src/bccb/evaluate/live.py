@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bccb.data.world import World
-from bccb.evaluate.proposals import drive
+from bccb.evaluate.proposals import KNOWN, drive
 from bccb.pacers.budget_forecast import exhausting_price
 from bccb.policies import make
 from bccb.policy import Policy
@@ -45,7 +45,8 @@ def live(policy: Policy, world: World) -> Live:
     """
     policy.check(world.features.shape[1], world.costs.shape[1], "the world")
     outcomes = (world.draws[:, None] < world.rates).astype(np.float64)
-    found = drive(policy, world.features, world.costs, outcomes)
+    order = np.arange(world.users)
+    found = drive(policy, order, world.features, world.micros, KNOWN, outcomes)
     rows = np.flatnonzero(found.actions)
     chosen = found.actions[rows]
     caused = world.rates[rows, chosen] - world.rates[rows, 0]

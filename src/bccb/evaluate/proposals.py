@@ -1,70 +1,117 @@
 """Proposals: what a policy does for each user of a log or of a world, in their order.
 
-It pays for every proposal from its budget, and learns where the outcome of its action is known: of
-a log where the log took that action, of a world always.
+It learns where the outcome of its action is known: of a log where the log took that action, of a
+world always. It pays for every proposal from its budget, or in replay only for those that the trial
+followed. The run ends when what is left buys nothing more.
 """
 
 from __future__ import annotations
 
-import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from bccb.drivers import (
-    FEATURES,
-    REMAINING,
-    TREATMENTS,
-    Composition,
-    compose,
-    learn,
-    micros_of,
-    propose,
-    space_size,
-    trace_size,
-    view,
-    view_work,
-)
+from bccb.composition import Composition, compose
+from bccb.drivers import learn, propose, see_space, see_trace, trace_size, view
 from bccb.kernels.borrow import borrow
+from bccb.kernels.counts import FEATURES, REMAINING, TREATMENTS
 from bccb.kernels.jit import bind, jit
+from bccb.kernels.trace import SPACE
 from bccb.policy import Policy
 from bccb.types import Floats, Ints, Log
+
+BLOCK = 64  # users fetched together, so that their cache misses overlap
+KNOWN = np.full(1, -1)  # instead of the actions of a log: the outcome of every action is known
+
+
+class Near(NamedTuple):
+    """The users of a block, and what a decision is made in."""
+
+    trace: Floats
+    space: Floats
+    cost: Ints  # (K,)
+    features: Floats  # (BLOCK, d)
+    micros: Ints  # (BLOCK, K)
+    logged: Ints  # (BLOCK,)
+    outcomes: Floats  # (BLOCK, 1) of a log, (BLOCK, K+1) of a world
+
+
+@jit
+def fetch(
+    rows: Ints, features: Floats, logged: Ints, outcomes: Floats, micros: Ints, near: Near
+) -> None:
+    """Copy a block of rows from all over the log.
+
+    First one value from each end of each row, so that many cache misses are under way at once.
+    """
+    d, K, A = features.shape[1], micros.shape[1], outcomes.shape[1]
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        near.logged[i] = logged[row % logged.shape[0]]
+        for a in range(A):
+            near.outcomes[i, a] = outcomes[row, a]
+        if d > 0:
+            near.features[i, 0], near.features[i, d - 1] = features[row, 0], features[row, d - 1]
+        for k in range(K):
+            near.micros[i, k] = micros[row, k]
+    for i in range(rows.shape[0]):
+        for j in range(1, d - 1):
+            near.features[i, j] = features[rows[i], j]
 
 
 @jit
 def run(
     counts: Ints,
     memory: Floats,
+    order: Ints,
     features: Floats,
-    costs: Floats,
+    logged: Ints,
     outcomes: Floats,
+    micros: Ints,
+    pays_all: bool,
     least: int,
-    proposals: Ints,
-    trace: Floats,
-    space: Floats,
+    actions: Ints,
+    prices: Floats,
+    space: Near,
 ) -> int:
-    """Write the proposals, until what is left is below ``least``; how many were learned from."""
-    counts = borrow(counts)
-    parts, work = view(counts, memory), view_work(counts, trace, space)
-    d, K, n = counts[FEATURES], counts[TREATMENTS], proposals.shape[0]
-    x, cost = work.x, np.empty(K)
-    t, learned = 0, 0
+    """Write action and price of each user, until what is left is below ``least``; how many came."""
+    counts, order = borrow(counts), borrow(order)
+    near = Near(
+        space.trace,
+        space.space,
+        borrow(space.cost),
+        borrow(space.features),
+        borrow(space.micros),
+        borrow(space.logged),
+        borrow(space.outcomes),
+    )
+    parts = view(counts, memory)
+    trace, work = see_trace(counts, space.trace), see_space(counts, space.space)
+    d, K, n = counts[FEATURES], counts[TREATMENTS], order.shape[0]
+    x, cost, t = trace.x, near.cost, 0
     while t < n and counts[REMAINING] >= least:
+        i = t % BLOCK
+        if i == 0:
+            fetch(order[t : t + BLOCK], features, logged, outcomes, micros, near)
         for j in range(d):
-            x[j] = features[t, j]
+            x[j] = near.features[i, j]
         for k in range(K):
-            cost[k] = costs[t, k]
-        action, _, _ = propose(counts, parts, x, cost, work)
-        proposals[t] = action
-        if action > 0:
-            counts[REMAINING] -= micros_of(cost[action - 1])
-        if not math.isnan(outcomes[t, action]):
-            learned += 1
-            learn(parts, work.z, action, outcomes[t, action])
+            cost[k] = near.micros[i, k]
+        action, prices[t], _ = propose(counts, parts, x, cost, trace, work)
+        actions[t] = action
+        known = near.logged[i] < 0 or near.logged[i] == action
+        if action > 0 and (pays_all or known):
+            counts[REMAINING] -= cost[action - 1]
+        if known:
+            y = near.outcomes[i, action if near.logged[i] < 0 else 0]
+            learn(parts, work.z, action, y, 1.0)
         t += 1
-    return learned
+    return t
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +123,20 @@ class Proposals:
     learned: int  # users
 
 
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What a policy did for one user after the other."""
+
+    actions: Ints = field(repr=False)  # (n,), 0 once the money is gone
+    prices: Floats = field(repr=False)  # (n,), of a unit of money
+    matched: npt.NDArray[np.bool_] = field(repr=False)  # (n,), whether the outcome was known
+    users: int  # who came before the money was gone
+    spend: float
+    seconds: float
+
+
 def propose_on(policy: Policy, log: Log) -> Proposals:
-    """Drive ``policy`` over all users of ``log``.
+    """Drive ``policy`` over all users of ``log``; it pays for every proposal.
 
     The seed of the policy must not be that of a policy that made the log: their draws would agree,
     and a proposal must not depend on the log's own draw.
@@ -85,28 +144,52 @@ def propose_on(policy: Policy, log: Log) -> Proposals:
     >>> import bccb
     >>> from bccb.data import simulate
     >>> policy = bccb.make("cheapest-first", budget=100, horizon=5_000, features=12, seed=1)
-    >>> found = propose_on(policy, simulate(5_000, seed=1))
-    >>> found.spend <= 100, found.learned <= 5_000
+    >>> result = propose_on(policy, simulate(5_000, seed=1))
+    >>> result.spend <= 100, result.learned <= 5_000
     (True, True)
     """
     policy.check(log.features.shape[1], log.treatments)
-    outcomes = np.full((log.users, log.treatments + 1), np.nan)
-    outcomes[np.arange(log.users), log.actions] = log.outcomes
-    return drive(policy, log.features, log.costs, outcomes)
+    order, outcomes = np.arange(log.users), log.outcomes[:, None]
+    course = drive(policy, order, log.features, log.micros, log.actions, outcomes)
+    return Proposals(course.actions, course.spend, int(course.matched.sum()))
 
 
-def drive(policy: Policy, features: Floats, costs: Floats, outcomes: Floats) -> Proposals:
-    """Drive ``policy`` over users whose ``outcomes`` under each action are known, or NaN."""
+def drive(
+    policy: Policy,
+    order: Ints,
+    features: Floats,
+    micros: Ints,
+    logged: Ints,
+    outcomes: Floats,
+    pays_all: bool = True,
+) -> Course:
+    """Drive ``policy`` over the users ``order``.
+
+    Either ``logged`` are the actions of a log and ``outcomes``, of shape (n, 1), theirs. Or
+    ``logged`` is ``KNOWN`` and ``outcomes``, of shape (n, K+1), are those of every action.
+    """
     policy.check_history()
-    before, actions = policy.spent, np.zeros(len(features), np.int64)
-    learned = _compiled(policy.composition)(
-        *(policy.counts, policy.memory, features, costs, outcomes),
-        micros_of(float(costs.min())),
-        actions,
+    d, K, n = policy.features, policy.treatments, len(order)
+    actions, prices = np.zeros(n, np.int64), np.zeros(n)
+    near = Near(
         np.empty(trace_size(policy.counts)),
-        np.empty(space_size(policy.features, policy.treatments)),
+        np.empty(SPACE.size(d, K)),
+        np.empty(K, np.int64),
+        np.empty((BLOCK, d)),
+        np.empty((BLOCK, K), np.int64),
+        np.empty(BLOCK, np.int64),
+        np.empty((BLOCK, outcomes.shape[1])),
     )
-    return Proposals(actions, policy.spent - before, learned)
+    least = int(micros[order].min())
+    users = features, logged, outcomes, micros, pays_all, least, actions, prices, near
+    kernel = _compiled(policy.composition)
+    kernel(policy.counts, policy.memory, order[:0], *users)  # compiles before the clock runs
+    before, began = policy.spent, time.perf_counter()
+    came = kernel(policy.counts, policy.memory, order, *users)
+    seconds = time.perf_counter() - began
+    taken = np.broadcast_to(logged, (len(features),))[order] if len(logged) == 1 else logged[order]
+    matched = ((taken < 0) | (taken == actions)) & (np.arange(n) < came)
+    return Course(actions, prices, matched, came, policy.spent - before, seconds)
 
 
 @cache

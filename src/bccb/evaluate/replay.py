@@ -19,156 +19,19 @@ treatments the log does not tell them: use the estimates of ``evaluation``.
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, partial
-from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from bccb.drivers import (
-    FEATURES,
-    MICROS,
-    REMAINING,
-    TREATMENTS,
-    Composition,
-    compose,
-    learn,
-    micros_of,
-    propose,
-    space_size,
-    trace_size,
-    view,
-    view_work,
-)
 from bccb.errors import InputError
 from bccb.evaluate.overlap import chance_of
-from bccb.kernels.borrow import borrow
-from bccb.kernels.jit import bind, jit
+from bccb.evaluate.proposals import Course, drive
+from bccb.money import MICROS
 from bccb.policy import Policy
 from bccb.types import Floats, Ints, Log
 
-BLOCK = 64  # users fetched together, so that their cache misses overlap
 POINTS = 200  # of a trajectory
-
-
-class Tally(NamedTuple):
-    """What a replay counts."""
-
-    encountered: int
-    proposed: int
-    matched: int
-    treated: int
-    conversions: float
-    incremental: float
-    incremental_squares: float
-
-
-class Space(NamedTuple):
-    """Work space of a replay, from the caller."""
-
-    trace: Floats
-    space: Floats
-    cost: Floats  # (K,)
-    features: Floats  # (BLOCK, d)
-    costs: Floats  # (BLOCK, K)
-    actions: Ints  # (BLOCK,)
-    outcomes: Floats  # (BLOCK,)
-
-
-@jit
-def fetch(
-    rows: Ints, features: Floats, actions: Ints, outcomes: Floats, costs: Floats, near: Space
-) -> None:
-    """Copy a block of rows from all over the log.
-
-    First one value from each end of each row, so that many cache misses are under way at once.
-    """
-    d, K = features.shape[1], costs.shape[1]
-    for i in range(rows.shape[0]):
-        row = rows[i]
-        near.actions[i], near.outcomes[i] = actions[row], outcomes[row]
-        if d > 0:
-            near.features[i, 0], near.features[i, d - 1] = features[row, 0], features[row, d - 1]
-        for k in range(K):
-            near.costs[i, k] = costs[row, k]
-    for i in range(rows.shape[0]):
-        for j in range(1, d - 1):
-            near.features[i, j] = features[rows[i], j]
-
-
-@jit
-def run(
-    counts: Ints,
-    memory: Floats,
-    order: Ints,
-    log_features: Floats,
-    log_actions: Ints,
-    log_outcomes: Floats,
-    log_costs: Floats,
-    odds: Floats,
-    least: int,
-    trajectory: Floats,
-    space: Space,
-) -> Tally:
-    """Stream the rows ``order`` of the log; ``least`` is the lowest cost.
-
-    odds[:, k] = e_k / e_0, one row for each row of the log, or one row for all.
-    """
-    counts, order = borrow(counts), borrow(order)
-    near = Space(
-        space.trace,
-        space.space,
-        borrow(space.cost),
-        borrow(space.features),
-        borrow(space.costs),
-        borrow(space.actions),
-        borrow(space.outcomes),
-    )
-    parts, work = view(counts, memory), view_work(counts, space.trace, space.space)
-    d, K, n = counts[FEATURES], counts[TREATMENTS], order.shape[0]
-    x, cost = work.x, near.cost
-    start, points = counts[REMAINING], trajectory.shape[0]
-    t, point, proposed, matched, treated = 0, 0, 0, 0, 0
-    conversions, incremental, squares = 0.0, 0.0, 0.0
-    while t < n and counts[REMAINING] >= least:
-        i = t % BLOCK
-        if i == 0:
-            rows = order[t : t + BLOCK]
-            fetch(rows, log_features, log_actions, log_outcomes, log_costs, near)
-        for j in range(d):
-            x[j] = near.features[i, j]
-        for k in range(K):
-            cost[k] = near.costs[i, k]
-        action, lam, _ = propose(counts, parts, x, cost, work)
-        logged, y = near.actions[i], near.outcomes[i]
-        t += 1
-        if action > 0:
-            proposed += 1
-            if y > 0.0:  # so that odds of far rows are seldom fetched
-                weight = 0.0
-                if logged == action:
-                    weight = y
-                elif logged == 0:
-                    weight = -y * odds[order[t - 1] % odds.shape[0], action]
-                incremental += weight
-                squares += weight * weight
-        if action == logged:
-            matched += 1
-            if action > 0:
-                treated += 1
-                conversions += y
-                counts[REMAINING] -= micros_of(cost[action - 1])
-            learn(parts, work.z, action, y)
-        over = t == n or counts[REMAINING] < least
-        if over or t * points >= (point + 1) * n:
-            trajectory[point, 0] = t
-            trajectory[point, 1] = (start - counts[REMAINING]) / MICROS
-            trajectory[point, 2] = lam
-            trajectory[point, 3] = conversions
-            point += 1
-    return Tally(t, proposed, matched, treated, conversions, incremental, squares)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,48 +69,52 @@ def replay(policy: Policy, log: Log, order: Ints | None = None) -> Replay:
     >>> result.spend <= 100, result.matched <= result.encountered
     (True, True)
     """
-    d, K = policy.features, policy.treatments
     policy.check(log.features.shape[1], log.treatments)
-    policy.check_history()
     odds = _odds(log)
     rows = np.arange(log.users) if order is None else np.ascontiguousarray(order)
     if rows.dtype != np.int64 or rows.ndim != 1 or not rows.size:
         raise InputError("order", order, "a list of row numbers")
     if rows.min() < 0 or rows.max() >= log.users:
         raise InputError("order", order, f"row numbers from 0 to {log.users - 1}")
-    trajectory = np.zeros((POINTS, 4))
-    space = Space(
-        np.empty(trace_size(policy.counts)),
-        np.empty(space_size(d, K)),
-        np.empty(K),
-        np.empty((BLOCK, d)),
-        np.empty((BLOCK, K)),
-        np.empty(BLOCK, np.int64),
-        np.empty(BLOCK),
-    )
-    before = policy.spent
-    least = micros_of(float(log.costs[rows].min()))
-    kernel = partial(_compiled(policy.composition), policy.counts, policy.memory)
-    arrays = (log.features, log.actions, log.outcomes, log.costs, odds)
-    kernel(rows[:0], *arrays, least, trajectory, space)  # compiles, so that the clock need not
-    began = time.perf_counter()
-    tally = kernel(rows, *arrays, least, trajectory, space)
-    seconds = time.perf_counter() - began
-    n = tally.encountered
-    variance = tally.incremental_squares - tally.incremental**2 / max(n, 1)
+    outcomes = log.outcomes[:, None]
+    run = drive(policy, rows, log.features, log.micros, log.actions, outcomes, pays_all=False)
+    came = rows[: run.users]
+    actions, logged, y = run.actions[: run.users], log.actions[came], log.outcomes[came]
+    followed = (actions > 0) & (logged == actions)
+    against = np.where((actions > 0) & (logged == 0), -y * _of_rows(odds, came, actions), 0.0)
+    weights = np.where(followed, y, against)
+    incremental = float(np.cumsum(weights)[-1]) if came.size else 0.0
+    variance = float((weights**2).sum()) - incremental**2 / max(run.users, 1)
     return Replay(
-        conversions=tally.conversions,
-        incremental=tally.incremental,
+        conversions=float(y[followed].sum()),
+        incremental=incremental,
         incremental_se=math.sqrt(max(variance, 0.0)),
-        spend=policy.spent - before,
-        treated=tally.treated,
-        matched=tally.matched,
-        encountered=n,
-        proposed=tally.proposed / max(n, 1),
-        realised=tally.treated / max(tally.matched, 1),
-        seconds=seconds,
-        trajectory=trajectory[trajectory[:, 0] > 0],
+        spend=run.spend,
+        treated=int(followed.sum()),
+        matched=int(run.matched.sum()),
+        encountered=run.users,
+        proposed=float((actions > 0).mean()) if came.size else 0.0,
+        realised=int(followed.sum()) / max(int(run.matched.sum()), 1),
+        seconds=run.seconds,
+        trajectory=_trajectory(log, rows, run, followed),
     )
+
+
+def _of_rows(odds: Floats, rows: Ints, actions: Ints) -> Floats:
+    """The odds of these actions in these rows."""
+    return odds[rows % len(odds), actions]
+
+
+def _trajectory(log: Log, rows: Ints, run: Course, followed: npt.NDArray[np.bool_]) -> Floats:
+    """Some points on the way: users, spend, price, conversions."""
+    if not run.users:
+        return np.zeros((0, 4))
+    ends = -(-np.arange(1, POINTS + 1) * len(rows) // POINTS)
+    at = np.unique(np.append(ends[ends < run.users], run.users)) - 1
+    came, chosen = rows[: run.users], np.maximum(run.actions[: run.users] - 1, 0)
+    spend = np.cumsum(np.where(followed, log.micros[came, chosen], 0)) / MICROS
+    conversions = np.cumsum(np.where(followed, log.outcomes[came], 0.0))
+    return np.column_stack((at + 1.0, spend[at], run.prices[at], conversions[at]))
 
 
 def _odds(log: Log) -> Floats:
@@ -264,8 +131,3 @@ def _odds(log: Log) -> Floats:
     # where nobody could have been left alone, nobody was: these odds are never asked for
     treated = np.divide(1.0 - alone, alone, out=np.zeros(log.users), where=alone > 0)
     return np.column_stack((np.ones(log.users), treated))
-
-
-@cache
-def _compiled(composition: Composition) -> Callable[..., Tally]:
-    return bind(run, composition.name, compose(composition))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from bccb.drivers import Composition
+from bccb.composition import Composition
 from bccb.errors import InputError
 from bccb.experiments.plan import Run
 from bccb.pacers import PACERS

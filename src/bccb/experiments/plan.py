@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import bccb
-from bccb.drivers import Composition
+from bccb.composition import Composition
 from bccb.policies import Spec
 
 SHOWING = {"cli", "client", "ledger", "report", "serve"}  # change no figure

@@ -1,8 +1,9 @@
 r"""Beta difference (section 4.2): b_k = eta (theta_k - theta_0), a draw from the arms' posteriors.
 
-    theta_a ~ Beta(alpha_a, beta_a),    alpha_a <- alpha_a + y,    beta_a <- beta_a + 1 - y,
+    theta_a ~ Beta(alpha_a, beta_a),    alpha_a <- alpha_a + a,    beta_a <- beta_a + b - a,
 
-from alpha_a = beta_a = 1. With eta = 1 and no estimator this is Thompson sampling.
+for evidence (a, b), from alpha_a = beta_a = 1. With eta = 1 and no estimator this is Thompson
+sampling.
 
 All scores share -eta theta_0, so that, with m_0 = 0, action a is the best where m_a + eta theta_a
 is the largest. Its probability is one integral, f and F being the density and the distribution
@@ -14,13 +15,14 @@ function of an arm's posterior:
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from bccb.kernels import quadrature
 from bccb.kernels.component import Component, Parameter
 from bccb.kernels.jit import bind, jit
+from bccb.kernels.layout import Layout
 from bccb.kernels.linalg import row_dot
 from bccb.kernels.quadrature import ORDER, RUNNING, WEIGHTS, rough
 from bccb.kernels.rng import beta, key_of
@@ -36,20 +38,17 @@ class State(NamedTuple):
     """The weight and the posteriors of the arms' rates."""
 
     eta: float
-    alpha: Floats  # (K+1,)
-    beta: Floats  # (K+1,)
+    alpha: Annotated[Floats, "K + 1"]
+    beta: Annotated[Floats, "K + 1"]
+
+
+LAYOUT = Layout(State)
 
 
 def start(memory: Floats, d: int, K: int) -> None:
     """Uniform priors."""
-    memory[1 : 1 + 2 * (K + 1)] = 1.0
-
-
-@jit
-def view_explorer(memory: Floats, d: int, K: int) -> State:
-    """See the memory as State."""
-    A = K + 1
-    return State(memory[0], memory[1 : 1 + A], memory[1 + A : 1 + 2 * A])
+    state = LAYOUT.view(memory, d, K)
+    state.alpha[:] = state.beta[:] = 1.0
 
 
 @jit
@@ -64,10 +63,10 @@ def explore(
 
 
 @jit
-def learn_explorer(explorer: State, arm: int, y: float) -> None:
-    """Update the arm's posterior."""
-    explorer.alpha[arm] += y
-    explorer.beta[arm] += 1.0 - y
+def learn_explorer(explorer: State, arm: int, a: float, b: float) -> None:
+    """Update the arm's posterior: a conversions among b users."""
+    explorer.alpha[arm] += a
+    explorer.beta[arm] += b - a
 
 
 class Scores(NamedTuple):
@@ -156,10 +155,9 @@ BETA_DIFFERENCE = Component(
     name="beta-difference",
     about="Beta difference",
     parameters={"eta": Parameter(1.0, 0.0, 1e6)},
-    size=lambda d, K: 1 + 2 * (K + 1),
+    layout=LAYOUT,
     start=start,
     kernels={
-        "view_explorer": view_explorer,
         "explore": explore,
         "learn_explorer": learn_explorer,
         "chance": chance,

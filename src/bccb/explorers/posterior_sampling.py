@@ -21,6 +21,7 @@ import numpy as np
 from bccb.kernels import quadrature
 from bccb.kernels.component import Component, Parameter
 from bccb.kernels.jit import bind, jit
+from bccb.kernels.layout import Layout
 from bccb.kernels.rng import key_of, normal
 from bccb.kernels.special import normal_cdf
 from bccb.types import Floats
@@ -36,10 +37,7 @@ class State(NamedTuple):
     reserve: float
 
 
-@jit
-def view_explorer(memory: Floats, d: int, K: int) -> State:
-    """See the memory as State."""
-    return State(memory[0], memory[1])
+LAYOUT = Layout(State)
 
 
 @jit
@@ -154,9 +152,8 @@ POSTERIOR_SAMPLING = Component(
     name="posterior-sampling",
     about="posterior sampling",
     parameters={"width": Parameter(0.25, 0.0, 100.0), "reserve": Parameter(0.01, 0.0, 1.0)},
-    size=lambda d, K: 2,
+    layout=LAYOUT,
     kernels={
-        "view_explorer": view_explorer,
         "explore": explore,
         "reserve": reserve,
         "chance": chance,

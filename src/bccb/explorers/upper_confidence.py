@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from bccb.kernels.component import Component, Parameter
 from bccb.kernels.jit import jit
+from bccb.kernels.layout import Layout
 from bccb.types import Floats
 
 
@@ -15,10 +16,7 @@ class State(NamedTuple):
     width: float
 
 
-@jit
-def view_explorer(memory: Floats, d: int, K: int) -> State:
-    """See the memory as State."""
-    return State(memory[0])
+LAYOUT = Layout(State)
 
 
 @jit
@@ -45,6 +43,6 @@ UPPER_CONFIDENCE = Component(
     name="upper-confidence",
     about="upper confidence",
     parameters={"width": Parameter(1.0, 0.0, 1e6)},
-    size=lambda d, K: 1,
-    kernels={"view_explorer": view_explorer, "explore": explore, "chance": chance},
+    layout=LAYOUT,
+    kernels={"explore": explore, "chance": chance},
 )

@@ -8,7 +8,11 @@ from typing import Any, Literal, NamedTuple
 
 from bccb import checks
 from bccb.errors import InputError
+from bccb.kernels.layout import Layout
+from bccb.kernels.slots import Nothing
 from bccb.types import Floats, Log
+
+NOTHING = Layout(Nothing)
 
 
 class Parameter(NamedTuple):
@@ -33,17 +37,20 @@ class Parameter(NamedTuple):
 class Component:
     """An estimator, an explorer or a pacer.
 
-    Its memory is one run of float64 slots: first its parameters, in the order of ``parameters``,
-    then whatever it learns. ``size`` gives the number of all its slots for d features and K
-    treatments; ``start`` writes what it knows before the first user, where that is not zero.
-    ``kernels`` fill the slots of ``bccb.kernels.slots`` by name.
+    Its memory is one run of float64 slots, as ``layout`` says: first its parameters, in the order
+    of ``parameters``, then whatever it learns. ``start`` writes what it knows before the first
+    user, where that is not zero. ``kernels`` fill the slots of ``bccb.kernels.slots`` by name.
     """
 
     name: str
     about: str
     kernels: Mapping[str, Callable[..., Any]]
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
-    size: Callable[[int, int], int] = lambda d, K: 0
+    layout: Layout = NOTHING
     start: Callable[[Floats, int, int], None] | None = None
     reads: Literal["raw", "standardised", "robust"] = "raw"
     fit: Callable[[Floats, Log], None] | None = None  # learns history at once, not row by row
+
+    def __post_init__(self) -> None:
+        first = self.layout.scalars[: len(self.parameters)]
+        assert first == tuple(self.parameters), f"{self.name}: the state begins with {first}"

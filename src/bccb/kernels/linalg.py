@@ -97,14 +97,14 @@ def block_quadratic(A: Floats, at: int, z: Floats) -> float:
 
 
 @jit
-def downdate(inverse: Floats, z: Floats, column: Floats) -> None:
-    """Turn A^-1 into (A + z z')^-1 by Sherman and Morrison; ``column`` is work space for A^-1 z."""
+def downdate(inverse: Floats, b: float, z: Floats, column: Floats) -> None:
+    """Turn A^-1 into (A + b z z')^-1 by Sherman and Morrison; ``column`` is work space."""
     m = z.shape[0]
     scale = 1.0
     for i in range(m):
         column[i] = row_dot(inverse, i, z)
-        scale += column[i] * z[i]
+        scale += b * column[i] * z[i]
     for i in range(m):
-        share = column[i] / scale
+        share = b * column[i] / scale
         for j in range(m):
             inverse[i, j] -= share * column[j]

@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from bccb.kernels.jit import jit
+from bccb.kernels.layout import Layout
 from bccb.kernels.linalg import copy
 from bccb.types import Floats
 
@@ -33,20 +34,13 @@ REACH, UNCUT = 10.0, 20.0  # deviations at which users are cut, after this many
 class Scaler(NamedTuple):
     """The running moments of d features."""
 
-    seen: Floats  # (1,)
-    mean: Floats  # (d,)
-    square: Floats  # (d,), the sum of squared deviations; their average in the robust form
+    seen: Annotated[Floats, "1"]
+    mean: Annotated[Floats, "d"]
+    square: Annotated[Floats, "d"]  # the sum of squared deviations; robust: their average
 
 
-def scaler_size(d: int) -> int:
-    """The number of slots that the moments of d features take."""
-    return 1 + 2 * d
-
-
-@jit
-def view_scaler(memory: Floats, d: int) -> Scaler:
-    """The scaler's part of the memory."""
-    return Scaler(memory[:1], memory[1 : 1 + d], memory[1 + d : 1 + 2 * d])
+SCALER = Layout(Scaler, "d")
+view_scaler = SCALER.view
 
 
 @jit

@@ -7,7 +7,7 @@ kernel here. Shapes: d features, K treatments; arm 0 is the control.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from bccb.kernels.jit import jit
 from bccb.kernels.linalg import fill
@@ -17,13 +17,12 @@ from bccb.types import Floats
 class Nothing(NamedTuple):
     """The state of a component that has none."""
 
-    memory: Floats
+    memory: Annotated[Floats, "0"]
 
 
 @jit
 def view_estimator(memory: Floats, d: int, K: int) -> Any:
-    """The estimator's part of the memory, seen as its named state."""
-    return Nothing(memory)
+    """The estimator's part of the memory, seen as its named state: follows from its layout."""
 
 
 @jit
@@ -38,14 +37,13 @@ def predict(estimator: Any, z: Floats, effect: Floats, spread: Floats) -> bool:
 
 
 @jit
-def learn_estimator(estimator: Any, z: Floats, arm: int, y: float) -> None:
-    """Learn that a user ``z`` in ``arm`` had outcome ``y``."""
+def learn_estimator(estimator: Any, z: Floats, arm: int, a: float, b: float) -> None:
+    """Learn evidence (a, b) of a user ``z`` in ``arm``: a known outcome y is (y, 1)."""
 
 
 @jit
 def view_explorer(memory: Floats, d: int, K: int) -> Any:
-    """The explorer's part of the memory, seen as its named state."""
-    return Nothing(memory)
+    """The explorer's part of the memory, seen as its named state: follows from its layout."""
 
 
 @jit
@@ -57,8 +55,8 @@ def explore(
 
 
 @jit
-def learn_explorer(explorer: Any, arm: int, y: float) -> None:
-    """Learn that a user in ``arm`` had outcome ``y``."""
+def learn_explorer(explorer: Any, arm: int, a: float, b: float) -> None:
+    """Learn evidence (a, b) of a user in ``arm``."""
 
 
 @jit
@@ -82,8 +80,7 @@ def reserve(explorer: Any) -> float:
 
 @jit
 def view_pacer(memory: Floats, d: int, K: int) -> Any:
-    """The pacer's part of the memory, seen as its named state."""
-    return Nothing(memory)
+    """The pacer's part of the memory, seen as its named state: follows from its layout."""
 
 
 @jit

@@ -21,12 +21,13 @@ while a larger share of the budget than of the time is left.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from bccb.kernels.component import Component, Parameter
 from bccb.kernels.jit import jit
+from bccb.kernels.layout import Layout
 from bccb.types import Floats
 
 WINDOW = 2_000
@@ -39,29 +40,13 @@ class State(NamedTuple):
 
     every: float
     haste: float
-    seen: Floats  # (1,)
-    prices: Floats  # (2,), the largest that spends too much, the smallest that does not
-    score: Floats  # (WINDOW, K)
-    costs: Floats  # (WINDOW, K)
+    seen: Annotated[Floats, "1"]
+    prices: Annotated[Floats, "2"]  # the largest that spends too much, the smallest that does not
+    score: Annotated[Floats, "WINDOW", "K"]
+    costs: Annotated[Floats, "WINDOW", "K"]
 
 
-def size(d: int, K: int) -> int:
-    """The number of slots."""
-    return 5 + 2 * WINDOW * K
-
-
-@jit
-def view_pacer(memory: Floats, d: int, K: int) -> State:
-    """See the memory as State."""
-    middle, end = 5 + WINDOW * K, 5 + 2 * WINDOW * K
-    return State(
-        memory[0],
-        memory[1],
-        memory[2:3],
-        memory[3:5],
-        memory[5:middle].reshape(WINDOW, K),
-        memory[middle:end].reshape(WINDOW, K),
-    )
+LAYOUT = Layout(State)
 
 
 @jit
@@ -170,9 +155,8 @@ BUDGET_FORECAST = Component(
     name="budget-forecast",
     about="budget forecast",
     parameters={"every": Parameter(250.0, 1.0, 1e9), "haste": Parameter(0.0, 0.0, 1e9)},
-    size=size,
+    layout=LAYOUT,
     kernels={
-        "view_pacer": view_pacer,
         "note_arrival": note_arrival,
         "forecast": forecast,
         "price": price,

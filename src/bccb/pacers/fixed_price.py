@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from bccb.kernels.component import Component, Parameter
 from bccb.kernels.jit import jit
-from bccb.types import Floats
+from bccb.kernels.layout import Layout
 
 
 class State(NamedTuple):
@@ -15,10 +15,7 @@ class State(NamedTuple):
     threshold: float
 
 
-@jit
-def view_pacer(memory: Floats, d: int, K: int) -> State:
-    """See the memory as State."""
-    return State(memory[0])
+LAYOUT = Layout(State)
 
 
 @jit
@@ -31,6 +28,6 @@ FIXED_PRICE = Component(
     name="fixed-price",
     about="fixed price",
     parameters={"threshold": Parameter(1e-3, 0.0, 1e6)},
-    size=lambda d, K: 1,
-    kernels={"view_pacer": view_pacer, "price": price},
+    layout=LAYOUT,
+    kernels={"price": price},
 )

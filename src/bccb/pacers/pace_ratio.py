@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from bccb.kernels.component import Component, Parameter
 from bccb.kernels.jit import jit
-from bccb.types import Floats
+from bccb.kernels.layout import Layout
 
 
 class State(NamedTuple):
@@ -21,10 +21,7 @@ class State(NamedTuple):
     least_time: float
 
 
-@jit
-def view_pacer(memory: Floats, d: int, K: int) -> State:
-    """See the memory as State."""
-    return State(memory[0], memory[1], memory[2])
+LAYOUT = Layout(State)
 
 
 @jit
@@ -42,6 +39,6 @@ PACE_RATIO = Component(
         "least_pace": Parameter(0.1, 1e-9, 1e6),
         "least_time": Parameter(0.01, 1e-9, 1.0),
     },
-    size=lambda d, K: 3,
-    kernels={"view_pacer": view_pacer, "price": price},
+    layout=LAYOUT,
+    kernels={"price": price},
 )

@@ -15,7 +15,7 @@ import numpy as np
 
 from bccb.ledger.event import ENDS, Event, Kind, seal_of
 from bccb.ledger.ledger import Account, DamagedError
-from bccb.ledger.money import MICROS
+from bccb.money import MICROS
 from bccb.machine import NONE
 from bccb.serve.meter import Meter
 from bccb.serve.tally import Point, Tally

@@ -12,7 +12,7 @@ from bccb import __version__
 from bccb.errors import StateError
 from bccb.ledger.event import Kind
 from bccb.ledger.moment import SECOND, as_time, moment_of
-from bccb.ledger.money import MICROS, as_text, budget_down
+from bccb.money import MICROS, as_text, budget_down
 from bccb.machine import MOST_MONEY
 from bccb.serve.books import Books
 from bccb.serve.campaign import Campaign

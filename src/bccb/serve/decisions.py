@@ -13,7 +13,7 @@ import numpy as np
 
 from bccb.drivers import first_refused
 from bccb.ledger.event import Event, Kind
-from bccb.ledger.money import MICROS, as_text, costs_up
+from bccb.money import MICROS, as_text, costs_up
 from bccb.serve.books import Books
 from bccb.serve.campaign import RUNS, Campaign, Known
 from bccb.serve.problem import ProblemError, conflict, invalid, missing

@@ -14,7 +14,7 @@ from bccb.data.schema import Columns
 from bccb.ledger.event import ENDS
 from bccb.ledger.ledger import Ledger, Resolved
 from bccb.ledger.moment import as_time
-from bccb.ledger.money import MICROS
+from bccb.money import MICROS
 from bccb.serve.campaign import Campaign
 
 # The log's own columns, by polars' names of their types; features and costs are numbers

@@ -9,7 +9,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from bccb.ledger.moment import SECOND
-from bccb.ledger.money import MICROS
+from bccb.money import MICROS
 from bccb.serve.books import Books
 
 SECONDS = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)

@@ -12,7 +12,7 @@ from itertools import takewhile
 from typing import Any
 
 from bccb.ledger.event import ENDS, Kind
-from bccb.ledger.money import as_text, costs_up
+from bccb.money import as_text, costs_up
 from bccb.serve.books import Books
 from bccb.serve.campaign import Campaign, Known
 from bccb.serve.problem import conflict, invalid, missing, unknown

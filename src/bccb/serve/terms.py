@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from bccb.errors import InputError
-from bccb.ledger.money import MICROS
+from bccb.money import MICROS
 from bccb.machine import Machine
 from bccb.policies import spec_of
 from bccb.policy import assemble

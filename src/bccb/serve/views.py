@@ -7,7 +7,7 @@ from typing import Any
 
 from bccb.intervals import Interval
 from bccb.ledger.moment import SECOND, as_time
-from bccb.ledger.money import MICROS, as_text
+from bccb.money import MICROS, as_text
 from bccb.serve.campaign import RUNS, Campaign
 from bccb.serve.tally import Point
 

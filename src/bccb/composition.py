@@ -1,0 +1,79 @@
+"""Compositions: estimator x explorer x pacer, and the drivers that are compiled for one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from bccb import drivers
+from bccb.estimators import ESTIMATORS
+from bccb.explorers import EXPLORERS
+from bccb.kernels.component import Component
+from bccb.kernels.jit import bind
+from bccb.kernels.scaling import READERS, SCALER
+from bccb.pacers import PACERS
+
+# In this order: each may call those before it
+TEMPLATES: tuple[Callable[..., Any], ...] = (
+    *(drivers.view, drivers.propose, drivers.learn, drivers.decide, drivers.decide_many),
+    *(drivers.observe, drivers.observe_many, drivers.absorb),
+    *(drivers.probability, drivers.probabilities),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """Estimator x explorer x pacer, by name, and whether the rule looks at the cost."""
+
+    estimator: str
+    explorer: str
+    pacer: str
+    cost_aware: bool = True
+
+    @property
+    def components(self) -> tuple[Component, Component, Component]:
+        """The three components."""
+        return ESTIMATORS[self.estimator], EXPLORERS[self.explorer], PACERS[self.pacer]
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the estimator is fitted on history at once, and not row by row."""
+        return self.components[0].fit is not None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The composition in plain types."""
+        return asdict(self)
+
+    @property
+    def name(self) -> str:
+        """A name unlike that of any other composition."""
+        cost = "cost-aware" if self.cost_aware else "cost-blind"
+        return f"{self.estimator}__{self.explorer}__{self.pacer}__{cost}"
+
+    def offsets(self, d: int, K: int) -> list[int]:
+        """Where the estimator, the explorer and the pacer begin in the memory, and its end."""
+        sizes = [SCALER.size(d), *(part.layout.size(d, K) for part in self.components)]
+        return [int(at) for at in np.cumsum(sizes)]
+
+
+@cache
+def compose(composition: Composition) -> dict[str, Callable[..., Any]]:
+    """The drivers of a composition, and the kernels that further drivers can be bound to."""
+    estimator, explorer, pacer = composition.components
+    kernels: dict[str, Any] = {
+        "COST_AWARE": composition.cost_aware,
+        **READERS[estimator.reads],
+        "view_estimator": estimator.layout.view,
+        "view_explorer": explorer.layout.view,
+        "view_pacer": pacer.layout.view,
+        **estimator.kernels,
+        **explorer.kernels,
+        **pacer.kernels,
+    }
+    for template in TEMPLATES:
+        kernels[template.__name__] = bind(template, composition.name, kernels)
+    return kernels
