@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import bccb
-from bccb import Decision, Policy, drivers
+from bccb import Decision, Policy
+from bccb.kernels import counts as count
 from bccb.types import Floats
 
 Sized = Callable[[int, int], int]

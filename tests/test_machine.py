@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import bccb
-from bccb import drivers
-from bccb.kernels import counts as count
 from bccb.errors import InputError
+from bccb.kernels import counts as count
 from bccb.machine import NONE, Machine
+from bccb.money import MICROS
 from bccb.types import Floats, Ints
 
 USERS, FEATURES, TREATMENTS = 40, 2, 2
@@ -32,9 +32,10 @@ def machine(name: str, budget: float = 8.0) -> Machine:
     return made
 
 
-def users(seed: int) -> tuple[Floats, Floats]:
+def users(seed: int) -> tuple[Floats, Ints]:
     draws = np.random.default_rng(seed)
-    return draws.normal(size=(USERS, FEATURES)), draws.uniform(0.1, 1.0, (USERS, TREATMENTS))
+    features = draws.normal(size=(USERS, FEATURES))
+    return features, draws.integers(100_000, 1_000_000, (USERS, TREATMENTS))
 
 
 def same_state(one: Machine, other: Machine) -> bool:
@@ -96,7 +97,7 @@ def test_warming_changes_nothing(name: str) -> None:
 
 def test_a_refund_is_money_and_nothing_else() -> None:
     made, before = machine("treat-all"), machine("treat-all")
-    micros = round(made.spent * drivers.MICROS)
+    micros = round(made.spent * MICROS)
     assert micros > 0
     for wrong in (-1, micros + 1):
         with pytest.raises(InputError, match="refund"):

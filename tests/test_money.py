@@ -5,11 +5,11 @@ from __future__ import annotations
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 import pytest
-from bccb.money import MICROS, as_text, budget_down, costs_up
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bccb.errors import InputError
+from bccb.money import MICROS, as_text, budget_down, costs_up
 
 texts = st.from_regex(r"[0-9]{1,10}(\.[0-9]{1,12})?", fullmatch=True)
 micros = st.integers(0, 9 * 10**15)

@@ -19,7 +19,10 @@ import bccb
 from bccb import Decision, Log, Policy, StateError, drivers
 from bccb.estimators import ESTIMATORS
 from bccb.explorers import EXPLORERS
+from bccb.kernels import counts as count
 from bccb.kernels.scaling import view_scaler
+from bccb.kernels.trace import SPACE
+from bccb.money import MICROS
 from bccb.pacers import PACERS, budget_forecast
 from bccb.policies import DEFAULT, POLICIES
 from bccb.policy import assemble, from_bytes
@@ -57,7 +60,7 @@ def history(treatments: int, count: int = 400, features: int = D) -> Log:
         features=generator.normal(size=(count, features)),
         actions=np.arange(count) % (treatments + 1),
         outcomes=(generator.random(count) < 0.4).astype(float),
-        costs=np.ones((count, treatments)),
+        micros=np.full((count, treatments), MICROS),
     )
 
 
@@ -312,7 +315,7 @@ def test_learning_history_equals_having_observed_it(name: str) -> None:
     scaler = view_scaler(lived.memory, D)
     for i in range(log.users):
         lived.kernels["see"](scaler, log.features[i])
-        space = np.empty(drivers.space_size(D, 1))
+        space = np.empty(SPACE.size(D, 1))
         lived.kernels["observe"](
             lived.counts, lived.memory, log.features[i], log.actions[i], log.outcomes[i], space
         )
@@ -465,7 +468,7 @@ def test_a_history_that_does_not_fit_the_policy_leaves_it_as_it_was() -> None:
 
 def test_a_history_that_cannot_be_fitted_leaves_the_policy_as_it_was() -> None:
     log = history(1)
-    barren = Log(log.features, log.actions, np.zeros(log.users), log.costs)
+    barren = Log(log.features, log.actions, np.zeros(log.users), log.micros)
     policy = bccb.make("offline-uplift", budget=1, horizon=10, features=D)
     before = policy.memory.tobytes()
     with pytest.raises(bccb.FitError, match="in the control has only outcome 0"):

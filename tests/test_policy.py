@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import bccb
-from bccb import Decision, InputError, Policy, StateError, drivers
+from bccb import Decision, InputError, Policy, StateError
+from bccb.kernels import counts as count
 from bccb.kernels import rng
 
 

@@ -16,7 +16,7 @@ def log_of(**fields: Any) -> Log:
         "features": np.zeros((3, 2)),
         "actions": [0, 1, 1],
         "outcomes": [0, 0, 1],
-        "costs": np.ones((3, 1)),
+        "micros": [[1], [1], [1]],
     }
     return Log(**{**plain, **fields})
 
@@ -30,16 +30,17 @@ def log_of(**fields: Any) -> Log:
             "feature size of row 1 is inf, but must be a finite number",
         ),
         (
-            {"costs": [[1], [0], [1]]},
-            "cost of row 1 is 0.0, but must be at least",
+            {"micros": [[1], [0], [1]]},
+            "the cost in micros of row 1 is 0, but must be from 1 to 1000000000000",
         ),
-        ({"costs": [[1], [1], [math.nan]]}, "cost of row 2 is nan, but must be at least 0.000001"),
+        ({"micros": [[1], [1], [0.5]]}, "micros is .*, but must be whole numbers"),
+        ({"micros": [[1], [1], [math.nan]]}, "micros is .*, but must be whole numbers"),
         ({"outcomes": [0, 2, 0]}, "outcome of row 1 is 2.0, but must be from 0 to 1"),
         ({"outcomes": [0, math.nan, 0]}, "outcome of row 1 is nan"),
         ({"actions": [0, 1, 2]}, "action of row 2 is 2, but must be from 0 to 1"),
         ({"actions": [0, 1]}, r"the shape of actions is \(2,\), but must be \(3,\)"),
-        ({"features": np.zeros(3)}, "the shape of features and of costs"),
-        ({"costs": np.zeros((3, 0))}, "with at least 1 user, 1 treatment"),
+        ({"features": np.zeros(3)}, "the shape of features and of micros"),
+        ({"micros": np.zeros((3, 0))}, "with at least 1 user, 1 treatment"),
         ({"actions": [0.5, 1, 0]}, "actions is .*, but must be whole numbers"),
         ({"actions": ["a", "b", "c"]}, "actions is .*, but must be whole numbers"),
         ({"outcomes": ["a", "b", "c"]}, "outcomes is .*, but must be numbers"),
@@ -64,7 +65,7 @@ def test_a_log_refuses_in_one_sentence(fields: dict[str, Any], message: str) -> 
 
 def test_an_empty_log_is_refused() -> None:
     with pytest.raises(InputError, match="with at least 1 user, 1 treatment"):
-        Log(np.zeros((0, 2)), np.zeros(0, np.int64), np.zeros(0), np.zeros((0, 1)))
+        Log(np.zeros((0, 2)), np.zeros(0, np.int64), np.zeros(0), np.zeros((0, 1), np.int64))
 
 
 def test_rows_can_be_taken_and_keep_the_shares_of_the_trial() -> None:

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from bccb import drivers
-from bccb.kernels import counts as count
 from bccb.composition import Composition, compose
+from bccb.errors import InputError, StateError
+from bccb.kernels import counts as count
 from bccb.kernels.trace import SPACE
 from bccb.money import COST_RANGE, LEAST_COST, MICROS, MOST_COST, MOST_MONEY
-from bccb.errors import InputError, StateError
 from bccb.types import (
     FEATURE_RANGE,
     MOST_FEATURE,
@@ -113,8 +113,8 @@ class Machine:
 
     def begin_with(self, micros: int) -> None:
         """Have this budget, to the micro, before the first user."""
-        for count in (count.BUDGET, count.REMAINING, count.PLANNED):
-            self.counts[count] = micros
+        for place in (count.BUDGET, count.REMAINING, count.PLANNED):
+            self.counts[place] = micros
 
     @property
     def planned(self) -> tuple[int, int]:

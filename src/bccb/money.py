@@ -16,44 +16,46 @@ CENT = 10_000  # micros
 LEAST_COST, MOST_COST = 1, 1_000_000 * MICROS  # micros
 COST_RANGE = "at least 0.000001 and at most 1,000,000"
 MOST_MONEY = 9_000_000_000 * MICROS  # micros: up to here a float tells all but the last apart
+BUDGET_RANGE = f"at least 0.000001 and at most {MOST_MONEY // MICROS:,}"
 ROUNDING = 1e-3  # of a micro: what a float of currency units is off by is less
 
 
-def checked_cost(field: str, cost: float) -> float:
-    """A cost in currency units, refused where it is out of range."""
-    if not LEAST_COST <= cost * MICROS <= MOST_COST:
-        raise InputError(field, cost, COST_RANGE)
-    return cost
+def cost_micros(costs: npt.NDArray[np.float64], field: str = "cost") -> npt.NDArray[np.int64]:
+    """Costs in currency units, one row per user, as micros, rounded up; checked.
 
-
-def cost_micros(costs: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Costs in currency units as micros, rounded up; all must be finite.
-
-    >>> cost_micros(np.array([0.29, 0.1 + 0.2, 1e-7])).tolist()
+    >>> cost_micros(np.array([[0.29], [0.1 + 0.2], [1e-6]])).ravel().tolist()
     [290000, 300000, 1]
     """
     micros = costs * MICROS
+    good = (micros >= LEAST_COST) & (micros <= MOST_COST)
+    if not good.all():
+        place = tuple(np.argwhere(~good)[0])
+        raise InputError(f"{field} of row {place[0]}", float(costs[place]), COST_RANGE)
     whole = np.floor(micros)
     return (whole + (micros - whole > ROUNDING)).astype(np.int64)
 
 
-def cost_in_micros(cost: float) -> int:
-    """One cost in currency units as micros, rounded up, as :func:`cost_micros` does.
+def cost_in_micros(cost: float, field: str = "cost") -> int:
+    """One cost in currency units as micros, as :func:`cost_micros` does.
 
-    >>> cost_in_micros(0.29), cost_in_micros(1e-7)
-    (290000, 1)
+    >>> cost_in_micros(0.29), cost_in_micros(1.5e-6)
+    (290000, 2)
     """
     micros = cost * MICROS
+    if not LEAST_COST <= micros <= MOST_COST:
+        raise InputError(field, cost, COST_RANGE)
     whole = int(micros)
     return whole + (micros - whole > ROUNDING)
 
 
-def budget_in_micros(money: float) -> int:
-    """A budget in currency units as micros, rounded down.
+def budget_in_micros(money: float, field: str = "budget") -> int:
+    """A budget in currency units as micros, rounded down; checked.
 
     >>> budget_in_micros(0.29), budget_in_micros(1.9e-6)
     (290000, 1)
     """
+    if not 1 <= money * MICROS <= MOST_MONEY:
+        raise InputError(field, money, BUDGET_RANGE)
     return int(money * MICROS + ROUNDING)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,14 +11,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from bccb import checks, drivers
-from bccb.kernels import counts as count
-from bccb.decision import Decision, Origin
+from bccb import checks
 from bccb.composition import Composition
-from bccb.money import MICROS, MOST_MONEY, budget_in_micros, cost_in_micros, cost_micros
+from bccb.decision import Decision, Origin
 from bccb.errors import InputError, StateError
 from bccb.files import written_whole
+from bccb.kernels import counts as count
 from bccb.machine import MOST_USERS, Machine
+from bccb.money import MICROS, budget_in_micros, cost_in_micros, cost_micros
 from bccb.types import OUTCOME_RANGE, Floats, Ints
 
 FORMAT = 3  # of saved policies
@@ -62,7 +61,7 @@ class Policy(Machine):
 
     def add_budget(self, money: float) -> None:
         """Add to the budget, for the users to come; rounded down to whole micros."""
-        self.add_micros(budget_micros(checks.number("money", money)))
+        self.add_micros(budget_in_micros(checks.number("money", money), "money"))
 
     # Deciding and learning
 
@@ -75,7 +74,7 @@ class Policy(Machine):
             values = checks.floats("x", values)
         self._x[:] = values
         if type(cost) is float and self.treatments == 1:
-            self._costs[0] = cost
+            self._costs[0] = cost_in_micros(cost)
         else:
             self._take_costs(cost)
         self.check_history()
@@ -86,16 +85,17 @@ class Policy(Machine):
     def decide_many(self, x: npt.ArrayLike, costs: npt.ArrayLike) -> list[Decision]:
         """Decide on one user a row, as :meth:`decide` would one after the other; all or none."""
         xs = checks.matrix("x", x, self.features)
-        offered = np.asarray(costs, np.float64)
+        offered = checks.floats("costs", costs)
         cost_rows = checks.matrix(
             "costs", offered[:, None] if offered.ndim == 1 else offered, self.treatments
         )
         n = len(xs)
         if len(cost_rows) != n:
             raise InputError("the number of costs", len(cost_rows), f"{n}, one row for each user")
+        micros = cost_micros(cost_rows)
         self.check_history()
         first = self.decisions + 1
-        actions, paid, prices, scores, traces = self.steps(xs, cost_rows)
+        actions, paid, prices, scores, traces = self.steps(xs, micros)
         self._waiting.update(range(first, first + n))
         rows = zip(
             *(actions.tolist(), (paid / MICROS).tolist(), prices.tolist(), scores.tolist()),
@@ -165,7 +165,8 @@ class Policy(Machine):
         values = checks.floats("cost", cost).reshape(-1)
         if values.shape != (self.treatments,):
             raise InputError("the number of costs", len(values), f"{self.treatments}")
-        self._costs[:] = values
+        for k, value in enumerate(values.tolist()):
+            self._costs[k] = cost_in_micros(value)
 
     def _misshapen(self, x: Floats) -> InputError:
         if x.ndim == 1:
@@ -203,10 +204,7 @@ def assemble(
     counts[count.FEATURES], counts[count.TREATMENTS] = d, K
     counts[count.SEED] = checks.whole("seed", seed, 0, 2**63 - 1)
     counts[count.HORIZON] = checks.whole("horizon", horizon, 1, MOST_USERS)
-    money = checks.number("budget", budget)
-    if not 1 / MICROS <= money <= MOST_MONEY:
-        raise InputError("budget", budget, f"from 0.000001 to {MOST_MONEY:,.0f}")
-    counts[count.BUDGET] = budget_micros(money)
+    counts[count.BUDGET] = budget_in_micros(checks.number("budget", budget))
     counts[count.REMAINING] = counts[count.PLANNED] = counts[count.BUDGET]
     if after_history or composition.fitted:
         counts[count.HISTORY] = count.NOT_LEARNED
@@ -217,7 +215,7 @@ def assemble(
     memory = np.zeros(offsets[-1])
     rest = dict(parameters)
     for part, at in zip(composition.components, offsets, strict=False):
-        block = memory[at : at + part.size(d, K)]
+        block = memory[at : at + part.layout.size(d, K)]
         for i, (key, parameter) in enumerate(part.parameters.items()):
             block[i] = parameter.check(key, rest.pop(key, parameter.default))
         if part.start is not None:
@@ -227,11 +225,6 @@ def assemble(
         allowed = f"one of {', '.join(known)}" if known else "absent: it has no parameters"
         raise InputError(f"a parameter of {name}", next(iter(rest)), allowed)
     return Policy(name, composition, counts, memory, set())
-
-
-def budget_micros(money: float) -> int:
-    """A budget in integer micros, rounded down."""
-    return math.floor(money * MICROS * (1.0 + drivers.ROUNDING))
 
 
 def load(path: str | os.PathLike[str]) -> Policy:

@@ -65,7 +65,8 @@ class Log:
             raise InputError(field, value, "numbers") from None
         if field not in WHOLE:
             return array
-        whole = array.astype(np.int64) if array.dtype.kind in "iufb" else None
+        with np.errstate(invalid="ignore"):  # what is no number does not equal itself
+            whole = array.astype(np.int64) if array.dtype.kind in "iufb" else None
         if whole is None or not (whole == array).all():
             raise InputError(field, value, "whole numbers")
         return whole

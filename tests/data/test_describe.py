@@ -33,7 +33,7 @@ def make_log(features: Floats, actions: Ints, outcomes: Floats | None = None) ->
         features=features,
         actions=actions,
         outcomes=np.zeros(users) if outcomes is None else outcomes,
-        costs=lognormal(users, treatments),
+        micros=lognormal(users, treatments),
     )
 
 
@@ -200,7 +200,7 @@ def test_a_log_without_features_cannot_be_checked() -> None:
 
 
 def test_an_arm_without_rows_is_refused() -> None:
-    log = Log(np.zeros((2, 1)), np.array([1, 1]), np.zeros(2), np.ones((2, 1)))
+    log = Log(np.zeros((2, 1)), np.array([1, 1]), np.zeros(2), np.full((2, 1), 10**6))
     with pytest.raises(InputError, match="rows of arm 'control' is 0, but must be at least 1"):
         describe(log)
 

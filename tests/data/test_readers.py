@@ -24,6 +24,7 @@ from bccb.data import lognormal, preset, read_log, simulate, write_log
 from bccb.data.readers import read_complete_rows
 from bccb.data.schema import Columns
 from bccb.errors import InputError, MissingExtraError
+from bccb.money import cost_micros
 from bccb.types import ROWS, Log
 
 COLUMNS = Columns(treatment="arm", control="none", outcome="sale", cost="price")
@@ -384,7 +385,7 @@ def logs(draw: st.DrawFn) -> Log:
         features=matrix(width, -1e100, 1e100),
         actions=actions,
         outcomes=matrix(1, 0, 1)[:, 0],
-        costs=matrix(treatments, 1e-6, 1e6),
+        micros=cost_micros(matrix(treatments, 1e-6, 1e6)),
         feature_names=distinct(width, "x"),
         treatment_names=distinct(treatments, "t"),
         known_shares=draw(st.none() | st.just(np.full(treatments + 1, 1 / (treatments + 1)))),
@@ -411,7 +412,7 @@ def log(request: pytest.FixtureRequest) -> Log:
         features=generator.normal(size=(90, 2)),
         actions=np.arange(90) % (treatments + 1),
         outcomes=generator.random(90),
-        costs=lognormal(90, treatments),
+        micros=lognormal(90, treatments),
         treatment_names=("mail", "call")[:treatments],
         effects=generator.uniform(-1, 1, (90, treatments)),
     )

@@ -25,7 +25,7 @@ def history(n: int, d: int, K: int, seed: int = 0) -> Log:
     features[:, 0] = features[:, 0].round(1)  # ties, which thresholds may fall on
     rates = 1.0 / (1.0 + np.exp(1.5 - np.abs(features[:, 0]) - 0.5 * actions))
     outcomes = (rng.random(n) < rates).astype(float)
-    return Log(features, actions, outcomes, np.full((n, K), 0.5))
+    return Log(features, actions, outcomes, np.full((n, K), 500_000))
 
 
 def memory_for(d: int, K: int) -> Floats:
@@ -85,7 +85,7 @@ def test_history_that_cannot_be_fitted_in_one_arm_writes_nothing() -> None:
     log, memory = history(300, 3, 2), memory_for(3, 2)
     barren = np.where(log.actions == 2, 0.0, log.outcomes)
     with pytest.raises(FitError, match="treatment 2 has only outcome 0"):
-        fit(memory, Log(log.features, log.actions, barren, log.costs))
+        fit(memory, Log(log.features, log.actions, barren, log.micros))
     assert (memory == 7.0).all()
 
 

@@ -15,7 +15,7 @@ def history(n: int, d: int, K: int, seed: int = 0) -> Log:
     features, actions = rng.normal(1.0, 2.0, (n, d)), rng.integers(0, K + 1, n)
     rates = 1.0 / (1.0 + np.exp(1.5 - features[:, 0] - 0.5 * actions))
     outcomes = (rng.random(n) < rates).astype(float)
-    return Log(features, actions, outcomes, np.full((n, K), 0.5))
+    return Log(features, actions, outcomes, np.full((n, K), 500_000))
 
 
 def memory_for(d: int, K: int) -> Floats:
@@ -42,13 +42,13 @@ def test_history_that_cannot_be_fitted_in_one_arm_writes_nothing() -> None:
     log, memory = history(300, 3, 2), memory_for(3, 2)
     barren = np.where(log.actions == 2, 0.0, log.outcomes)
     with pytest.raises(FitError, match="treatment 2 has only outcome 0"):
-        fit(memory, Log(log.features, log.actions, barren, log.costs))
+        fit(memory, Log(log.features, log.actions, barren, log.micros))
     assert (memory == 7.0).all()
 
 
 def test_fit_that_stops_at_its_last_iteration_is_kept_in_silence() -> None:
     log, memory = history(1_000, 12, 1), memory_for(12, 1)
-    uneven = Log(log.features * np.logspace(0, 3, 12), log.actions, log.outcomes, log.costs)
+    uneven = Log(log.features * np.logspace(0, 3, 12), log.actions, log.outcomes, log.micros)
     rows = uneven.actions == 0
     with pytest.warns(ConvergenceWarning):
         model = LogisticRegression().fit(uneven.features[rows], uneven.outcomes[rows])

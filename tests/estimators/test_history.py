@@ -13,13 +13,13 @@ from bccb.types import Floats, Log
 def history(n: int = 300, d: int = 3, K: int = 2) -> Log:
     rng = np.random.default_rng(0)
     outcomes = (rng.random(n) < 0.3).astype(float)
-    return Log(rng.normal(size=(n, d)), np.arange(n) % (K + 1), outcomes, np.full((n, K), 0.5))
+    return Log(rng.normal(size=(n, d)), np.arange(n) % (K + 1), outcomes, np.full((n, K), 500_000))
 
 
 def with_outcomes(log: Log, arm: int, outcomes: float | Floats) -> Log:
     changed = log.outcomes.copy()
     changed[log.actions == arm] = outcomes
-    return Log(log.features, log.actions, changed, log.costs)
+    return Log(log.features, log.actions, changed, log.micros)
 
 
 def test_every_row_stands_in_its_arm() -> None:

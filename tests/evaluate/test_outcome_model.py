@@ -73,5 +73,5 @@ def test_a_log_without_features_or_with_constant_ones_has_rates() -> None:
 def test_an_arm_that_the_past_does_not_have_and_a_short_log_have_the_rate_0() -> None:
     late = replace(LOG, actions=(np.arange(LOG.users) >= 1_600).astype(np.int64))
     assert not outcome_rates(late)[:, 1].any()
-    short = Log(np.zeros((3, 1)), np.array([0, 1, 0]), np.zeros(3), np.ones((3, 1)))
+    short = Log(np.zeros((3, 1)), np.array([0, 1, 0]), np.zeros(3), np.full((3, 1), 10**6))
     assert not outcome_rates(short).any()

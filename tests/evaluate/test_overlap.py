@@ -21,7 +21,7 @@ LOG = Log(
     features=np.zeros((3, 1)),
     actions=np.array([0, 1, 2]),
     outcomes=np.zeros(3),
-    costs=np.ones((3, 2)),
+    micros=np.full((3, 2), 10**6),
     known_shares=np.array([0.5, 0.25, 0.25]),
 )
 

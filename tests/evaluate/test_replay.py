@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 import bccb
-from bccb import InputError, Log, StateError, drivers
+from bccb import InputError, Log, StateError
 from bccb.data import simulate
 from bccb.evaluate.coverage import simulate_decisions
 from bccb.evaluate.replay import POINTS, Replay, replay, stream
+from bccb.kernels import counts as count
+from bccb.money import cost_in_micros
 from bccb.policies import POLICIES
 from bccb.types import Ints
 
@@ -44,7 +46,7 @@ def naive(name: str, log: Log, order: Ints, budget: float) -> dict[str, float]:
                 told["conversions"] += y
             policy.observe(decision, y)
         elif decision.action > 0:
-            policy.counts[count.REMAINING] += drivers.micros_of(decision.cost)
+            policy.counts[count.REMAINING] += cost_in_micros(decision.cost)
     told["spend"] = policy.spent
     told["incremental"] = sum(weights)
     told["incremental_se"] = float(np.sqrt(len(weights)) * np.std(weights))
@@ -185,7 +187,7 @@ def replay_with_truth(name: str, log: Log) -> tuple[Replay, float]:
         if decision.action == log.actions[row]:
             twin.observe(decision, log.outcomes[row])
         elif decision.action > 0:
-            twin.counts[count.REMAINING] += drivers.micros_of(decision.cost)
+            twin.counts[count.REMAINING] += cost_in_micros(decision.cost)
     return found, truth
 
 

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 import bccb
 from bccb import Log
-from bccb.data import simulate
 from bccb.composition import Composition
+from bccb.data import simulate
 from bccb.evaluate.replay import replay
+from bccb.money import cost_micros
 from bccb.pacers.budget_forecast import (
     BUDGET_FORECAST,
     LAYOUT,
@@ -297,7 +298,7 @@ def test_the_budget_is_spent_whatever_share_of_proposals_is_paid(share: float) -
         features=np.zeros((n, 1)),
         actions=(generator.random(n) < share).astype(np.int64),
         outcomes=np.zeros(n),
-        costs=generator.lognormal(-0.5, 0.7, (n, 1)),
+        micros=cost_micros(generator.lognormal(-0.5, 0.7, (n, 1))),
     )
     budget = 1_000 * share
     policy = bccb.make("cheapest-first", budget=budget, horizon=n, features=1)

@@ -27,7 +27,7 @@ from bccb.evaluate.compare import (
 )
 from bccb.evaluate.trials import LoggedTrials, SimulatedTrials, Trial
 from bccb.files import written_whole
-from bccb.machine import MOST_MONEY
+from bccb.money import budget_in_micros
 from bccb.policies import POLICIES, spec_of
 
 USERS = 100_000
@@ -147,8 +147,7 @@ def _check(
         if len(set(values)) < len(values):
             raise InputError(field, values, "named once each")
     for money in budgets:
-        if not 0 < money <= MOST_MONEY:
-            raise InputError("--budget", money, f"above 0 and at most {MOST_MONEY:,.0f}")
+        budget_in_micros(money, "--budget")
     if jobs is not None and jobs < 1:
         raise InputError("--jobs", jobs, "1 or above")
     check_json(json_file)

@@ -20,7 +20,7 @@ from bccb.evaluate.estimates import Estimate
 from bccb.evaluate.evaluation import Evaluation, evaluate_log, evaluate_policies, unsuitable
 from bccb.evaluate.outcome_model import outcome_rates
 from bccb.files import written_whole
-from bccb.machine import MOST_MONEY
+from bccb.money import budget_in_micros
 from bccb.policies import POLICIES, spec_of
 from bccb.types import Log
 
@@ -80,8 +80,8 @@ def _check(policies: list[str], budget: float | None, seed: int, json_file: Path
         spec_of(name)
     if len(set(policies)) < len(policies):
         raise InputError("--policy", policies, "named once each")
-    if budget is not None and not 0 < budget <= MOST_MONEY:
-        raise InputError("--budget", budget, f"above 0 and at most {MOST_MONEY:,.0f}")
+    if budget is not None:
+        budget_in_micros(budget, "--budget")
     if not 0 <= seed <= MOST_SEED:
         raise InputError("--seed", seed, f"from 0 to {MOST_SEED}")
     check_json(json_file)

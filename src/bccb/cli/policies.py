@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 from rich import box
+from rich.console import Group, RenderableType
 from rich.table import Table
 
 from bccb.cli.console import out
@@ -46,12 +47,17 @@ def _needs(spec: Spec) -> str:
     return "history" if spec.needs_history else ""
 
 
-def _details(spec: Spec) -> str:
-    lines = [f"{spec.name}: {spec.about}"]
+def _details(spec: Spec) -> Group:
+    """The policy in a sentence, then a table of the parameters of each of its parts."""
+    cost = "" if spec.composition.cost_aware else " It does not look at the cost."
+    lines: list[RenderableType] = [f"{spec.name}: {spec.about}.{cost}"]
     kinds = ("estimator", "explorer", "pacer")
     for kind, part in zip(kinds, spec.composition.components, strict=True):
-        lines.append(f"  {kind}: {part.about}")
+        lines.append(f"\n{kind}: {part.about}")
+        table = Table(box=None, padding=(0, 1, 0, 2), show_header=False)
         for key, parameter in part.parameters.items():
-            lines.append(f"    {key} = {spec.parameters.get(key, parameter.default):g}")
-    lines.append(f"  looks at cost: {'yes' if spec.composition.cost_aware else 'no'}")
-    return "\n".join(lines)
+            value = spec.parameters.get(key, parameter.default)
+            limits = f"{parameter.least:g} to {parameter.most:g}"
+            table.add_row(f"{key} = {value:g}", limits, parameter.about)
+        lines.append(table)
+    return Group(*lines)

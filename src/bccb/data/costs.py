@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bccb.errors import InputError
-from bccb.money import checked_cost, cost_in_micros, cost_micros
+from bccb.money import cost_in_micros, cost_micros
 from bccb.types import Floats, Ints
 
 LOG_MEAN, LOG_DEVIATION = -0.5, 0.7
@@ -39,7 +39,7 @@ def constant(users: int, treatments: int, cost: float) -> Ints:
     [[500000], [500000]]
     """
     _check_counts(users, treatments)
-    return np.full((users, treatments), cost_in_micros(checked_cost("cost", cost)))
+    return np.full((users, treatments), cost_in_micros(cost))
 
 
 def _check_counts(users: int, treatments: int) -> None:

@@ -61,7 +61,7 @@ def describe(log: Log) -> Description:
     Rates have Wilson's score interval, effects Newcombe's interval built on it; for outcomes
     between 0 and 1 that are not all 0 or 1 both err on the wide side.
 
-    >>> log = Log(np.zeros((4, 1)), np.array([0, 0, 1, 1]), np.array([0, 0, 0, 1]), np.ones((4, 1)))
+    >>> log = Log(np.zeros((4, 1)), [0, 0, 1, 1], [0, 0, 0, 1], [[500_000]] * 4)
     >>> [(arm.name, arm.share, arm.rate.value) for arm in describe(log).arms]
     [('control', 0.5, 0.0), ('treatment-1', 0.5, 0.5)]
     """

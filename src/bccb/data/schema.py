@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from types import MappingProxyType
 
 from bccb.errors import InputError
-from bccb.money import checked_cost
+from bccb.money import cost_in_micros
 from bccb.types import Log
 
 MOST_LISTED = 20  # names in one error message
@@ -65,7 +65,7 @@ class Columns:
         if self.control in self.treatments:
             raise InputError("control", self.control, "none of " + quoted(self.treatments))
         if isinstance(self.cost, (int, float)):
-            checked_cost("cost", self.cost)
+            cost_in_micros(self.cost)
         if self.shares and not (min(self.shares) > 0 and abs(sum(self.shares) - 1) < 1e-6):
             raise InputError("shares", self.shares, "all above 0, with the sum 1")
 

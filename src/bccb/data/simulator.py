@@ -80,7 +80,9 @@ def simulate(
         features=features,
         actions=actions,
         outcomes=generator.random(users) < rate,
-        micros=costs.lognormal(users, treatments, seed, scale=CHEAPER**power),
+        micros=costs.lognormal(
+            users, treatments, seed, scale=np.power(CHEAPER, power, dtype=np.float64)
+        ),
         feature_names=model.names,
         known_shares=shares,
         effects=effects,

@@ -31,7 +31,15 @@ def predict(estimator: State, z: Floats, effect: Floats, spread: Floats) -> bool
 CONSTANT = Component(
     name="constant",
     about="constant",
-    parameters={"effect": Parameter(1.0, -1e6, 1e6)},
+    parameters={
+        "effect": Parameter(
+            1.0,
+            -1e6,
+            1e6,
+            "the effect of every treatment on everybody; only its sign and its ratio to the "
+            "price matter",
+        )
+    },
     layout=LAYOUT,
     kernels={"predict": predict},
 )

@@ -317,16 +317,63 @@ def forget(estimator: State) -> None:
 
 POOLED_LOGISTIC = Component(
     name="pooled-logistic",
-    about="pooled Bayesian logistic",
+    about="pooled logistic",
     parameters={
-        "base_spread": Parameter(1.0, 1e-6, 1e3),
-        "lift": Parameter(0.3, -10.0, 10.0),
-        "lift_spread": Parameter(0.3, 1e-6, 1e3),
-        "lift_variation": Parameter(0.15, 1e-6, 1e3),
-        "lift_slope": Parameter(0.1, 1e-6, 1e3),
-        "prior_strength": Parameter(5.0, 1e-6, 1e9),
-        "optimism": Parameter(1.0, 0.0, 10.0),
-        "forgetting": Parameter(0.0, 0.0, 0.5),
+        "base_spread": Parameter(
+            1.0,
+            1e-6,
+            1e3,
+            "how much features are expected to matter for the base rate, in logits; raise "
+            "it for features that nearly tell the outcome",
+        ),
+        "lift": Parameter(
+            0.3,
+            -10.0,
+            10.0,
+            "the expected effect on the logit of a conversion, before any data; 0.3 is a "
+            "third more conversions",
+        ),
+        "lift_spread": Parameter(
+            0.3,
+            1e-6,
+            1e3,
+            "how far the average lift may be from that, in logits",
+        ),
+        "lift_variation": Parameter(
+            0.15,
+            1e-6,
+            1e3,
+            "how much lifts are expected to differ between users, in logits; raise it where "
+            "some are surely harmed",
+        ),
+        "lift_slope": Parameter(
+            0.1,
+            1e-6,
+            1e3,
+            "how much the lift may depend on the base rate, in logits; raise it where sure "
+            "buyers do not respond",
+        ),
+        "prior_strength": Parameter(
+            5.0,
+            1e-6,
+            1e9,
+            "how firmly the two widths above hold against the data, in sets of weights; a "
+            "large one keeps them",
+        ),
+        "optimism": Parameter(
+            1.0,
+            0.0,
+            10.0,
+            "standard errors of the average lift that are added to it; keeps a treatment "
+            "that looks bad by chance in play",
+        ),
+        "forgetting": Parameter(
+            0.0,
+            0.0,
+            0.5,
+            "share of what was learned that is forgotten per outcome; 1e-4 follows effects "
+            "that change, at a cost of 3 % where none do",
+        ),
     },
     layout=LAYOUT,
     start=start,

@@ -63,7 +63,14 @@ def learn_estimator(estimator: State, z: Floats, arm: int, a: float, b: float) -
 RIDGE_PAIR = Component(
     name="ridge-pair",
     about="ridge pair",
-    parameters={"ridge": Parameter(1.0, 1e-9, 1e9)},
+    parameters={
+        "ridge": Parameter(
+            1.0,
+            1e-9,
+            1e9,
+            "weight of the penalty, in users; raise it with many features and few users",
+        )
+    },
     layout=LAYOUT,
     start=start,
     reads="standardised",

@@ -72,10 +72,31 @@ TWO_MODEL = Component(
     name="two-model",
     about="two-model SGD",
     parameters={
-        "alpha": Parameter(1e-4, 1e-12, 1e3),
-        "refresh": Parameter(50.0, 1.0, 1e9),
-        "warm_up": Parameter(50.0, 0.0, 1e9),
-        "prior_effect": Parameter(0.002, -1e6, 1e6),
+        "alpha": Parameter(
+            1e-4,
+            1e-12,
+            1e3,
+            "weight of the L2 penalty, which also sets the step; the paper's default is "
+            "scikit-learn's",
+        ),
+        "refresh": Parameter(
+            50.0,
+            1.0,
+            1e9,
+            "observations of an arm after which scores use its new weights",
+        ),
+        "warm_up": Parameter(
+            50.0,
+            0.0,
+            1e9,
+            "observations that every arm needs before effects are estimated",
+        ),
+        "prior_effect": Parameter(
+            0.002,
+            -1e6,
+            1e6,
+            "the effect that is assumed until then; above 0 it treats early users",
+        ),
     },
     layout=LAYOUT,
     reads="standardised",

@@ -18,7 +18,7 @@ from bccb.evaluate.choice import Choice, Evidence, choose
 from bccb.evaluate.rivals import Gains, Run, measure, rivals_of
 from bccb.evaluate.statistics import Interval
 from bccb.evaluate.trials import LoggedTrials, SimulatedTrials, Trial
-from bccb.machine import MOST_MONEY
+from bccb.money import budget_in_micros
 from bccb.types import Floats, Log
 
 SEEDS = tuple(range(42, 62))
@@ -136,8 +136,7 @@ def _check(budget: float, users: int, seeds: Sequence[int], jobs: int) -> float:
     checks.whole("users", users, 1, MOST_USERS)
     checks.whole("jobs", jobs, 1, MOST_JOBS)
     money = checks.number("budget", budget)
-    if not 0 < money <= MOST_MONEY:
-        raise InputError("budget", budget, f"above 0 and at most {MOST_MONEY:,.0f}")
+    budget_in_micros(money)
     if len(seeds) < FEWEST_SEEDS:
         raise InputError("the number of seeds", len(seeds), f"{FEWEST_SEEDS} or above")
     return money

@@ -26,7 +26,7 @@ def chance_of(log: Log, actions: Ints | int) -> Floats:
     other one's, too; with several it does not. Without probabilities the log is taken for a
     randomised trial, with the same shares for every user.
 
-    >>> log = Log(np.zeros((2, 1)), [0, 1], [0, 1], np.ones((2, 1)), probabilities=[0.75, 0.75])
+    >>> log = Log(np.zeros((2, 1)), [0, 1], [0, 1], [[1], [1]], probabilities=[0.75, 0.75])
     >>> chance_of(log, 0).tolist()
     [0.75, 0.25]
     """

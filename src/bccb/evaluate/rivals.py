@@ -99,7 +99,7 @@ def gains_of(log: Log, users: Ints, actions: Ints, rates: Floats | None = None) 
     The estimates are the doubly robust ones of :mod:`bccb.evaluate.estimates`, whose sum is
     unbiased whatever the rates.
 
-    >>> log = Log(np.zeros((4, 1)), [0, 0, 1, 1], [0, 1, 1, 1], np.ones((4, 1)))
+    >>> log = Log(np.zeros((4, 1)), [0, 0, 1, 1], [0, 1, 1, 1], np.full((4, 1), 10**6))
     >>> gains_of(log, np.array([1, 2, 3]), np.array([1, 1, 1]), np.zeros((4, 2))).tolist()
     [-2.0, 2.0, 2.0]
     """

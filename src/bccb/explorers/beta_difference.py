@@ -154,7 +154,14 @@ def chance(explorer: State, margin: Floats, spread: Floats, ready: bool, action:
 BETA_DIFFERENCE = Component(
     name="beta-difference",
     about="Beta difference",
-    parameters={"eta": Parameter(1.0, 0.0, 1e6)},
+    parameters={
+        "eta": Parameter(
+            1.0,
+            0.0,
+            1e6,
+            "weight of the random draw, in effect per unit of rate; lower it to explore less",
+        )
+    },
     layout=LAYOUT,
     start=start,
     kernels={

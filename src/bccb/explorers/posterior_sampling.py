@@ -151,7 +151,22 @@ def chance(explorer: State, margin: Floats, spread: Floats, ready: bool, action:
 POSTERIOR_SAMPLING = Component(
     name="posterior-sampling",
     about="posterior sampling",
-    parameters={"width": Parameter(0.25, 0.0, 100.0), "reserve": Parameter(0.01, 0.0, 1.0)},
+    parameters={
+        "width": Parameter(
+            0.25,
+            0.0,
+            100.0,
+            "share of the model's own uncertainty that decisions are drawn from; raise it "
+            "where effects surely differ between users",
+        ),
+        "reserve": Parameter(
+            0.01,
+            0.0,
+            1.0,
+            "share of decisions drawn at random, which is what later measures the effect; "
+            "raise it for a narrower measured interval",
+        ),
+    },
     layout=LAYOUT,
     kernels={
         "explore": explore,

@@ -42,7 +42,14 @@ def chance(explorer: State, margin: Floats, spread: Floats, ready: bool, action:
 UPPER_CONFIDENCE = Component(
     name="upper-confidence",
     about="upper confidence",
-    parameters={"width": Parameter(1.0, 0.0, 1e6)},
+    parameters={
+        "width": Parameter(
+            1.0,
+            0.0,
+            1e6,
+            "standard errors that are added to the effect; lower it to explore less",
+        )
+    },
     layout=LAYOUT,
     kernels={"explore": explore, "chance": chance},
 )

@@ -16,7 +16,7 @@ NOTHING = Layout(Nothing)
 
 
 class Parameter(NamedTuple):
-    """A parameter of a component: its default and its range, ends included.
+    """A parameter of a component: its default, its range, ends included, and what it does.
 
     The range is finite, and so narrow that scores and prices stay finite, too.
     """
@@ -24,6 +24,7 @@ class Parameter(NamedTuple):
     default: float
     least: float
     most: float
+    about: str  # what it does, in what unit, and when one would change it
 
     def check(self, name: str, value: object) -> float:
         """The value as a number within the range."""
@@ -46,7 +47,7 @@ class Component:
     about: str
     kernels: Mapping[str, Callable[..., Any]]
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
-    layout: Layout = NOTHING
+    layout: Layout[Any] = NOTHING
     start: Callable[[Floats, int, int], None] | None = None
     reads: Literal["raw", "standardised", "robust"] = "raw"
     fit: Callable[[Floats, Log], None] | None = None  # learns history at once, not row by row

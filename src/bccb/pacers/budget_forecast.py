@@ -153,8 +153,22 @@ def price(pacer: State, budget_left: float, time_left: float) -> float:
 
 BUDGET_FORECAST = Component(
     name="budget-forecast",
-    about="budget forecast",
-    parameters={"every": Parameter(250.0, 1.0, 1e9), "haste": Parameter(0.0, 0.0, 1e9)},
+    about="forecast",
+    parameters={
+        "every": Parameter(
+            250.0,
+            1.0,
+            1e9,
+            "users between two forecasts; lower it where the users who come change within minutes",
+        ),
+        "haste": Parameter(
+            0.0,
+            0.0,
+            1e9,
+            "users over which spending is faster at first, up to twice as fast; for "
+            "policies that learn, about 2 % of the users",
+        ),
+    },
     layout=LAYOUT,
     kernels={
         "note_arrival": note_arrival,

@@ -27,7 +27,15 @@ def price(pacer: State, budget_left: float, time_left: float) -> float:
 FIXED_PRICE = Component(
     name="fixed-price",
     about="fixed price",
-    parameters={"threshold": Parameter(1e-3, 0.0, 1e6)},
+    parameters={
+        "threshold": Parameter(
+            1e-3,
+            0.0,
+            1e6,
+            "the price, in effect per currency unit: 0.001 asks for one more conversion per "
+            "1,000 spent",
+        )
+    },
     layout=LAYOUT,
     kernels={"price": price},
 )

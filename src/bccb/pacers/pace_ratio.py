@@ -35,9 +35,27 @@ PACE_RATIO = Component(
     name="pace-ratio",
     about="pace ratio",
     parameters={
-        "threshold": Parameter(1e-3, 0.0, 1e6),
-        "least_pace": Parameter(0.1, 1e-9, 1e6),
-        "least_time": Parameter(0.01, 1e-9, 1.0),
+        "threshold": Parameter(
+            1e-3,
+            0.0,
+            1e6,
+            "the price while money and time run out together, in effect per currency unit; "
+            "raise it to be choosier",
+        ),
+        "least_pace": Parameter(
+            0.1,
+            1e-9,
+            1e6,
+            "the smallest pace that counts, which caps the price at threshold / least_pace; "
+            "seldom changed",
+        ),
+        "least_time": Parameter(
+            0.01,
+            1e-9,
+            1.0,
+            "the smallest share of time left that counts; keeps the last users from a price "
+            "of 0; seldom changed",
+        ),
     },
     layout=LAYOUT,
     kernels={"price": price},

@@ -15,7 +15,6 @@ import numpy as np
 
 from bccb.ledger.event import ENDS, Event, Kind, seal_of
 from bccb.ledger.ledger import Account, DamagedError
-from bccb.money import MICROS
 from bccb.machine import NONE
 from bccb.serve.meter import Meter
 from bccb.serve.tally import Point, Tally
@@ -143,7 +142,7 @@ class Campaign:
         if self.terms.ends_at is not None:
             to_come = (self.terms.users_to_come(at, first + i - 1) for i, at in enumerate(times))
             horizons = np.array([first + i - 1 + n for i, n in enumerate(to_come)], np.int64)
-        made = self.machine.steps(xs, costs / MICROS, horizons)
+        made = self.machine.steps(xs, costs, horizons)
         chances = self.machine.probabilities(made.traces, made.actions).tolist()
         self.open += len(times)
         events = []

@@ -12,8 +12,7 @@ from bccb import __version__
 from bccb.errors import StateError
 from bccb.ledger.event import Kind
 from bccb.ledger.moment import SECOND, as_time, moment_of
-from bccb.money import MICROS, as_text, budget_down
-from bccb.machine import MOST_MONEY
+from bccb.money import BUDGET_RANGE, MICROS, MOST_MONEY, as_text, budget_down
 from bccb.serve.books import Books
 from bccb.serve.campaign import Campaign
 from bccb.serve.log import CONTROL, taken_names
@@ -28,8 +27,8 @@ ENDS = "in the future, before the year 9000"
 def terms_of(asked: CampaignRequest, at: int) -> Terms:
     """The terms that a request asks for, checked but for the policy's own."""
     budget = budget_down("budget", asked.budget)
-    if not 1 <= budget <= MOST_MONEY * MICROS:
-        raise invalid("budget", asked.budget, f"above 0 and at most {MOST_MONEY:,.0f}")
+    if not 1 <= budget <= MOST_MONEY:
+        raise invalid("budget", asked.budget, BUDGET_RANGE)
     by_time = asked.horizon if isinstance(asked.horizon, TimeHorizon) else None
     ends_at = None if by_time is None else moment_of(by_time.ends_at)
     if ends_at is not None and not 0 <= ends_at <= LAST_END:
@@ -111,8 +110,8 @@ def add_budget(books: Books, at: int, campaign_id: str, add: str, request: str |
             return campaign
     if campaign.over(at):
         raise conflict("campaign-closed", f"campaign {campaign_id} is over")
-    if not 1 <= micros <= MOST_MONEY * MICROS - campaign.budget:
-        raise invalid("add", add, f"above 0, with the budget at most {MOST_MONEY:,.0f}")
+    if not 1 <= micros <= MOST_MONEY - campaign.budget:
+        raise invalid("add", add, f"above 0, with the budget at most {MOST_MONEY // MICROS:,}")
     books.record(campaign, campaign.adding(at, request, micros))
     return campaign
 

@@ -13,13 +13,13 @@ import numpy as np
 
 from bccb.drivers import first_refused
 from bccb.ledger.event import Event, Kind
-from bccb.money import MICROS, as_text, costs_up
+from bccb.money import COST_RANGE, MOST_COST, as_text, costs_up
 from bccb.serve.books import Books
 from bccb.serve.campaign import RUNS, Campaign, Known
 from bccb.serve.problem import ProblemError, conflict, invalid, missing
 from bccb.serve.schemas import DecisionRequest
 from bccb.serve.terms import Terms
-from bccb.types import COST_RANGE, FEATURE_RANGE, MOST_COST, MOST_FEATURE, Floats, Ints
+from bccb.types import FEATURE_RANGE, MOST_FEATURE, Floats, Ints
 
 
 class Asked(NamedTuple):
@@ -154,7 +154,7 @@ def _read(terms: Terms, asked: Asked) -> tuple[Floats, Ints]:
             _check_names(user.costs, terms.treatments, f"{asked.where(i)}costs")
     features = np.array(rows, np.float64).reshape(len(users), d)
     costs = np.array(prices, np.int64)
-    bad = first_refused(features, costs / MICROS)
+    bad = first_refused(features, costs)
     if bad >= 0:
         raise _refusal(terms, asked.users[bad], asked.where(bad))
     return features, costs
@@ -168,7 +168,7 @@ def _refusal(terms: Terms, request: DecisionRequest, where: str) -> ProblemError
     name = next(
         name
         for name in terms.treatments
-        if not 1 <= costs_up("costs", request.costs[name]) <= MOST_COST * MICROS
+        if not 1 <= costs_up("costs", request.costs[name]) <= MOST_COST
     )
     return invalid(f"{where}costs.{name}", request.costs[name], COST_RANGE)
 

@@ -10,8 +10,8 @@ from operator import itemgetter
 from typing import Any
 
 from bccb.errors import InputError
-from bccb.money import MICROS
 from bccb.machine import Machine
+from bccb.money import MICROS
 from bccb.policies import spec_of
 from bccb.policy import assemble
 
