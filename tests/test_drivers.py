@@ -27,7 +27,7 @@ def users(count: int, treatments: int, seed: int = 7) -> tuple[Floats, Floats, F
     generator = np.random.default_rng(seed)
     return (
         generator.normal(size=(count, D)),
-        generator.lognormal(-0.3, 0.5, (count, treatments)),
+        generator.lognormal(-0.3, 0.5, (count, treatments)).round(6),
         (generator.random(count) < 0.2).astype(float),
     )
 

@@ -40,7 +40,7 @@ def users(count: int, treatments: int, seed: int = 7) -> tuple[Floats, Floats, F
     """Features whose first columns can pass for effects, costs, and outcomes."""
     generator = np.random.default_rng(seed)
     x = generator.normal(0.02, 0.1, (count, D))
-    costs = generator.lognormal(-0.5, 0.7, (count, treatments))
+    costs = generator.lognormal(-0.5, 0.7, (count, treatments)).round(6)
     outcomes = (generator.random(count) < 0.2).astype(float)
     return x, costs, outcomes
 
@@ -316,8 +316,9 @@ def test_learning_history_equals_having_observed_it(name: str) -> None:
     for i in range(log.users):
         lived.kernels["see"](scaler, log.features[i])
         space = np.empty(SPACE.size(D, 1))
+        trace = np.append(log.features[i], np.empty(lived.trace_size - D))
         lived.kernels["observe"](
-            lived.counts, lived.memory, log.features[i], log.actions[i], log.outcomes[i], space
+            lived.counts, lived.memory, trace, log.actions[i], log.outcomes[i], 1.0, space
         )
     assert learned.memory.tobytes() == lived.memory.tobytes()
     assert learned.counts[count.HISTORY] == log.users

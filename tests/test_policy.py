@@ -25,8 +25,8 @@ def policy_of(name: str = "bccb", **options: Any) -> Policy:
     ("options", "message"),
     [
         ({"name": "bcbc"}, "policy is 'bcbc', but must be one of thompson, "),
-        ({"budget": 0}, "budget is 0, but must be from 0.000001 to 9,000,000,000"),
-        ({"budget": -5}, "budget is -5, but must be from"),
+        ({"budget": 0}, "budget is 0.0, but must be at least 0.000001 and at most 9,000,000,000"),
+        ({"budget": -5}, "budget is -5.0, but must be at least"),
         ({"budget": math.nan}, "budget is nan, but must be a finite number"),
         ({"budget": "much"}, "budget is 'much', but must be a number"),
         ({"horizon": 0}, "horizon is 0, but must be a whole number from 1 to"),
