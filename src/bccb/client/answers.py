@@ -37,7 +37,8 @@ class Campaign:
 
     id: str
     name: str
-    status: Literal["running", "paused", "closed"]
+    status: Literal["running", "paused", "closed", "quarantined"]
+    reason: str | None  # why it is quarantined
     mode: Literal["live", "shadow"]
     created_at: datetime
     horizon: UsersHorizon | TimeHorizon
@@ -47,6 +48,7 @@ class Campaign:
     outcome_window_seconds: int
     seed: int
     learned_from: str | None
+    most_per_list: int  # users, or outcomes, that a list may have
     budget: Decimal
     spent: Decimal  # for treatments whose outcome or final cost is known
     reserved: Decimal  # for treatments whose outcome is not known yet

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from bccb.drivers import first_refused
-from bccb.ledger.event import Event, Kind
+from bccb.ledger.event import Event, Kind, fault_of
 from bccb.ledger.money import MICROS, as_text, costs_up
 from bccb.serve.books import Books
 from bccb.serve.campaign import RUNS, Campaign, Known
-from bccb.serve.problem import ProblemError, conflict, invalid, missing
+from bccb.serve.problem import ProblemError, conflict, internal, invalid, missing
 from bccb.serve.schemas import DecisionRequest
 from bccb.serve.terms import Terms
 from bccb.types import COST_RANGE, FEATURE_RANGE, MOST_COST, MOST_FEATURE, Floats, Ints
@@ -81,6 +81,7 @@ def _apart(requests: Sequence[Asked], waiting: list[int]) -> tuple[list[int], li
 
 def _draft(books: Books, asked: Asked) -> Draft:
     campaign = books.campaign(asked.campaign_id)
+    campaign.check_length(len(asked.users))
     ids = [user.decision_id for user in asked.users]
     if len(set(ids)) < len(ids):
         i = next(i for i, each in enumerate(ids) if each in ids[:i])
@@ -129,6 +130,9 @@ def _check(
             raise conflict("id-taken", told, field)
         if end is not None and end.kind == Kind.CANCELLATION:  # its money is for others now
             raise conflict("decision-cancelled", f"decision {id_!r} was cancelled", field)
+        fault = fault_of(decision)
+        if fault is not None:  # older versions let it pass
+            raise internal(f"decision {id_!r} cannot be answered: its {fault}")
     if any(id_ not in made for id_ in draft.ids):
         _check_running(campaign, at)
 

@@ -32,6 +32,7 @@ def observe(
 ) -> list[dict[str, Any]]:
     """Record outcomes, each once."""
     campaign = books.campaign(campaign_id)
+    campaign.check_length(len(items))
     known = books.known(campaign, [item.decision_id for item in items])
     planned: dict[str, tuple[float, int]] = {}
     fresh: list[tuple[Known, tuple[float, int]]] = []
@@ -89,7 +90,9 @@ def _standing(
     if end is None and not _late(campaign, at, known):
         return reported, "recorded"
     if end is None or end.kind == Kind.EXPIRY:
-        return (0.0, reported[1]), "already_recorded" if reported[0] == 0.0 else "too_late"
+        # no outcome counts as none, but a shadow campaign then learns nothing, not even a zero
+        same = reported[0] == 0.0 and not campaign.terms.shadow
+        return (0.0, reported[1]), "already_recorded" if same else "too_late"
     if end.kind == Kind.CANCELLATION:
         told = f"decision {known.decision.decision!r} was cancelled"
         raise conflict("decision-cancelled", told, f"{where}decision_id" if where else None)
@@ -158,10 +161,13 @@ def _state(campaign: Campaign, known: Known) -> dict[str, Any]:
     }
 
 
-def sweep(books: Books, at: int) -> bool:
-    """Let outcomes count as none whose window has passed; whether there may be more to do."""
+def sweep(books: Books, at: int, only: str | None = None) -> bool:
+    """Let outcomes count as none whose window has passed; whether there may be more to do.
+
+    Of all campaigns, or of one.
+    """
     more, deadline = False, time.monotonic() + SWEEP_SECONDS
-    for campaign in books:
+    for campaign in books if only is None else [each for each in books if each.id == only]:
         if campaign.open and campaign.now(at) >= campaign.sweep_at:
             more = _sweep(books, at, books.campaign(campaign.id), deadline) or more
         if time.monotonic() > deadline:

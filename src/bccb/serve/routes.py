@@ -10,6 +10,7 @@ from typing import IO, Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import FailFast, Field, TypeAdapter
+from pydantic_core import to_json
 from starlette.responses import StreamingResponse
 
 from bccb.errors import InputError
@@ -34,6 +35,7 @@ from bccb.serve.schemas import (
     SettleRequest,
 )
 from bccb.serve.views import campaign_view, report_view
+from bccb.serve.work import LONG
 
 T = TypeVar("T")
 CampaignId = Annotated[str, Path(examples=["c0123456789"])]
@@ -91,7 +93,7 @@ def _campaign_routes(router: APIRouter, engine: Engine) -> None:
             campaign, new = campaigns.open_campaign(books, at, terms)
             return campaign_view(campaign), new
 
-        view, new = await engine.do(command)
+        view, new = await engine.do(command, LONG)
         return json_response(view, 201 if new else 200)
 
     for turn, kind in TURNS.items():
@@ -120,8 +122,14 @@ def _look_routes(router: APIRouter, engine: Engine) -> None:
     @router.get("", tags=["campaigns"], response_model=schemas.CampaignList, responses=answers(503))
     async def list_campaigns() -> Response:
         """All campaigns, the newest first."""
-        views = await engine.do(lambda books, at: [campaign_view(each) for each in books])
-        return json_response({"campaigns": views[::-1]})
+
+        def command(books: Books, at: int) -> bytes:
+            # there may be many with many names: in pieces, so that the event loop has its turns
+            views = [to_json(campaign_view(each)) for each in reversed(books.all())]
+            return b'{"campaigns":[' + b",".join(views) + b"]}"
+
+        content = await engine.do(command, LONG)
+        return Response(content, media_type="application/json")
 
     @router.get(
         "/{campaign_id}",
@@ -132,7 +140,7 @@ def _look_routes(router: APIRouter, engine: Engine) -> None:
     async def get_campaign(campaign_id: CampaignId) -> Response:
         """A campaign, its money and its counts."""
         return json_response(
-            await engine.do(lambda books, at: campaign_view(books.campaign(campaign_id)))
+            await engine.do(lambda books, at: campaign_view(books.look(campaign_id)))
         )
 
     @router.get(
@@ -144,7 +152,7 @@ def _look_routes(router: APIRouter, engine: Engine) -> None:
     async def get_report(campaign_id: CampaignId) -> Response:
         """What the page shows: rates, what the treatments caused, the course of money and price."""
         return json_response(
-            await engine.do(lambda books, at: report_view(books.campaign(campaign_id), at))
+            await engine.do(lambda books, at: report_view(books.look(campaign_id), at))
         )
 
 
@@ -163,7 +171,7 @@ def _log_route(router: APIRouter, engine: Engine) -> None:
                     LOG_TYPES["parquet"]: {"schema": {"type": "string", "format": "binary"}},
                 },
             },
-            **answers(404, 422, 503),
+            **answers(404, 409, 422, 503),
         },
     )
     async def get_log(
@@ -250,7 +258,8 @@ def _outcome_routes(router: APIRouter, engine: Engine) -> None:
         told = parse(OUTCOME, await read(request))
         item = OutcomeItem(decision_id=decision_id, **told.model_dump(exclude_unset=True))
         command = partial(outcomes.observe, campaign_id=campaign_id, items=[item], single=True)
-        return json_response((await engine.do(command))[0])
+        seconds = engine.books.seconds(campaign_id, 1)
+        return json_response((await engine.do(command, seconds))[0])
 
     @router.post(
         "/{campaign_id}/outcomes",
@@ -263,7 +272,8 @@ def _outcome_routes(router: APIRouter, engine: Engine) -> None:
         """Report a list of up to 1,000 outcomes: all of them or none."""
         items = parse(OUTCOMES, await read(request))
         command = partial(outcomes.observe, campaign_id=campaign_id, items=items, single=False)
-        return json_response(await engine.do(command))
+        seconds = engine.books.seconds(campaign_id, len(items))
+        return json_response(await engine.do(command, seconds))
 
     @router.post(
         "/{campaign_id}/decisions/{decision_id}/cancel",

@@ -132,7 +132,12 @@ class Campaign(BaseModel):
 
     id: str
     name: str
-    status: Literal["running", "paused", "closed"]
+    status: Literal["running", "paused", "closed", "quarantined"] = Field(
+        description="quarantined: its journal cannot be folded, and nothing of it is decided or "
+        "changed. Its money is that of the ledger; its counts are 0, and its terms are empty if "
+        "they cannot be read."
+    )
+    reason: str | None = Field(description="Why it is quarantined; null if it is not.")
     mode: Literal["live", "shadow"]
     created_at: datetime
     horizon: Horizon
@@ -142,6 +147,10 @@ class Campaign(BaseModel):
     outcome_window_seconds: int
     seed: int
     learned_from: str | None
+    most_per_list: int = Field(
+        description="How many users, or outcomes, a list may have: fewer where the policy needs "
+        "long for each."
+    )
     budget: Money
     spent: Money = Field(description="Paid for treatments whose outcome or final cost is known.")
     reserved: Money = Field(description="Held for treatments whose outcome is not known yet.")
