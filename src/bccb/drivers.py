@@ -404,10 +404,12 @@ class Composition:
         """The composition that :meth:`to_dict` told."""
         try:
             made = cls(**kept)
-            _ = made.components
+            known = len(made.components) == 3 and isinstance(made.cost_aware, bool)
         except (TypeError, KeyError):
-            raise InputError("composition", kept, "components of this version") from None
-        return cls(made.estimator, made.explorer, made.pacer, made.cost_aware is True)
+            known = False
+        if not known:
+            raise InputError("composition", kept, "components of this version")
+        return made
 
     @property
     def name(self) -> str:

@@ -36,7 +36,8 @@ def narrowed(covariance: Floats, prior: Floats) -> bool:
     False
     """
     deviation = np.sqrt(prior)
-    share: Any = covariance / deviation / deviation[:, None]
+    with np.errstate(over="ignore"):  # what is infinite is refused
+        share: Any = covariance / deviation / deviation[:, None]
     if not within(share, -1.0 - NEARLY, 1.0 + NEARLY) or abs(share - share.T).max() > NEARLY:
         return False
     try:
