@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bccb.errors import InputError
 from bccb.estimators import ESTIMATORS
 from bccb.explorers import EXPLORERS
 from bccb.kernels.borrow import borrow
@@ -51,6 +52,7 @@ AT_ESTIMATOR, AT_EXPLORER, AT_PACER, END = range(12, 16)
 COUNTS = 16
 
 MICROS = 1_000_000
+MOST_USERS, MOST_FEATURES, MOST_TREATMENTS = 2**53, 100_000, 1_000
 ROUNDING = 1e-15  # what a float of currency units may be off, in parts
 NOT_FINITE, NOT_A_COST = -1, -2  # instead of an action: nothing was changed
 NOT_LEARNED = -1  # instead of the rows of history: some must be learned before the first decision
@@ -73,6 +75,11 @@ def trace_size(counts: Ints) -> int:
     """Raw x; margin, spread and even rate of each treatment; ready; the explorer's memory."""
     explorer = counts[AT_PACER] - counts[AT_EXPLORER]
     return int(counts[FEATURES] + 3 * counts[TREATMENTS] + 1 + explorer)
+
+
+def trace_size_of(composition: Composition, d: int, K: int) -> int:
+    """The same, before there are counts."""
+    return d + 3 * K + 1 + composition.components[1].size(d, K)
 
 
 def space_size(d: int, K: int) -> int:
@@ -391,6 +398,18 @@ class Composition:
     def to_dict(self) -> dict[str, Any]:
         """The composition in plain types."""
         return asdict(self)
+
+    @classmethod
+    def from_dict(cls, kept: Any) -> Composition:
+        """The composition that :meth:`to_dict` told."""
+        try:
+            made = cls(**kept)
+            known = len(made.components) == 3 and isinstance(made.cost_aware, bool)
+        except (TypeError, KeyError):
+            known = False
+        if not known:
+            raise InputError("composition", kept, "components of this version")
+        return made
 
     @property
     def name(self) -> str:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bccb import drivers
-from bccb.drivers import MICROS, Composition, compose
+from bccb.drivers import MICROS, MOST_USERS, Composition, compose
 from bccb.errors import InputError, StateError
 from bccb.types import (
     COST_RANGE,
@@ -21,7 +21,6 @@ from bccb.types import (
 )
 
 MOST_MONEY = 9e9  # up to here a float tells every micro apart
-MOST_USERS = 2**53
 
 
 NONE = np.empty(0, np.int64)

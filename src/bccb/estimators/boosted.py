@@ -24,6 +24,7 @@ from bccb.estimators.history import by_arm
 from bccb.kernels.component import Component
 from bccb.kernels.jit import jit
 from bccb.kernels.linalg import sigmoid
+from bccb.kernels.soundness import LARGE, counted, within
 from bccb.types import Floats, Log
 
 TREES, DEPTH = 100, 3
@@ -46,6 +47,13 @@ def size(d: int, K: int) -> int:
     """The number of slots."""
     slots = 1 + TREES * (2 * FORKS + LEAVES)
     return (K + 1) * slots
+
+
+def sound(memory: Floats, d: int, K: int) -> bool:
+    """Whether these can be trees on d features."""
+    state = view_estimator(memory, d, K)
+    grown = counted(state.feature.ravel()) and within(state.feature, 0.0, d)
+    return grown and within(state.start, -LARGE, LARGE) and within(state.leaf, -LARGE, LARGE)
 
 
 @jit
@@ -140,6 +148,7 @@ BOOSTED = Component(
     name="boosted",
     about="boosted trees",
     size=size,
+    sound=sound,
     reads="raw",
     fit=fit,
     kernels={"view_estimator": view_estimator, "predict": predict},

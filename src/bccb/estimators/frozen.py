@@ -20,6 +20,7 @@ from bccb.estimators.history import by_arm
 from bccb.kernels.component import Component
 from bccb.kernels.jit import jit
 from bccb.kernels.linalg import row_dot, sigmoid
+from bccb.kernels.soundness import LARGE, within
 from bccb.types import Floats, Log
 
 FITTING = threading.Lock()
@@ -74,6 +75,7 @@ FROZEN = Component(
     name="frozen",
     about="frozen logistic",
     size=lambda d, K: (K + 1) * (d + 1),
+    sound=lambda memory, d, K: within(memory, -LARGE, LARGE),
     reads="raw",
     fit=fit,
     kernels={"view_estimator": view_estimator, "predict": predict},

@@ -17,6 +17,7 @@ import numpy as np
 from bccb.kernels.component import Component, Parameter
 from bccb.kernels.jit import jit
 from bccb.kernels.linalg import dot, downdate, quadratic, row_dot
+from bccb.kernels.soundness import LARGE, narrowed, within
 from bccb.types import Floats
 
 
@@ -37,6 +38,13 @@ def size(d: int, K: int) -> int:
 def start(memory: Floats, d: int, K: int) -> None:
     """A_a = ridge I before the first user."""
     view_estimator(memory, d, K).inverse[:] = np.eye(d + 1) / memory[0]
+
+
+def sound(memory: Floats, d: int, K: int) -> bool:
+    """Whether these can be weights, and inverses of ridge I + sum z z'."""
+    state, prior = view_estimator(memory, d, K), np.full(d + 1, 1.0 / memory[0])
+    inverses = all(narrowed(inverse, prior) for inverse in state.inverse)
+    return inverses and within(state.theta, -LARGE, LARGE)
 
 
 @jit
@@ -78,6 +86,7 @@ RIDGE_PAIR = Component(
     parameters={"ridge": Parameter(1.0, 1e-9, 1e9)},
     size=size,
     start=start,
+    sound=sound,
     reads="standardised",
     kernels={
         "view_estimator": view_estimator,

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from bccb.kernels.component import Component, Parameter
 from bccb.kernels.jit import jit
 from bccb.kernels.linalg import copy, dot, fill, row_dot, sigmoid
+from bccb.kernels.soundness import LARGE, counted, within
 from bccb.types import Floats
 
 T0 = 1_000.0
@@ -37,6 +38,13 @@ class State(NamedTuple):
 def size(d: int, K: int) -> int:
     """The number of slots."""
     return 4 + (K + 1) * (1 + 2 * (d + 1))
+
+
+def sound(memory: Floats, d: int, K: int) -> bool:
+    """Whether these can be weights and numbers of users."""
+    state = view_estimator(memory, d, K)
+    weights = within(state.live, -LARGE, LARGE) and within(state.scoring, -LARGE, LARGE)
+    return weights and counted(state.seen)
 
 
 @jit
@@ -89,6 +97,7 @@ TWO_MODEL = Component(
         "prior_effect": Parameter(0.002, -1e6, 1e6),
     },
     size=size,
+    sound=sound,
     reads="standardised",
     kernels={
         "view_estimator": view_estimator,

@@ -25,6 +25,7 @@ from bccb.kernels.linalg import row_dot
 from bccb.kernels.quadrature import ORDER, RUNNING, WEIGHTS, rough
 from bccb.kernels.rng import beta, key_of
 from bccb.kernels.slots import chance as certain
+from bccb.kernels.soundness import MOST_SEEN, within
 from bccb.kernels.special import beta_cdf, beta_density, log_beta
 from bccb.types import Floats
 
@@ -43,6 +44,11 @@ class State(NamedTuple):
 def start(memory: Floats, d: int, K: int) -> None:
     """Uniform priors."""
     memory[1 : 1 + 2 * (K + 1)] = 1.0
+
+
+def sound(memory: Floats, d: int, K: int) -> bool:
+    """Whether these can be posteriors."""
+    return within(memory[1 : 1 + 2 * (K + 1)], 1.0, MOST_SEEN)
 
 
 @jit
@@ -158,6 +164,7 @@ BETA_DIFFERENCE = Component(
     parameters={"eta": Parameter(1.0, 0.0, 1e6)},
     size=lambda d, K: 1 + 2 * (K + 1),
     start=start,
+    sound=sound,
     kernels={
         "view_explorer": view_explorer,
         "explore": explore,

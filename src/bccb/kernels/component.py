@@ -35,7 +35,9 @@ class Component:
 
     Its memory is one run of float64 slots: first its parameters, in the order of ``parameters``,
     then whatever it learns. ``size`` gives the number of all its slots for d features and K
-    treatments; ``start`` writes what it knows before the first user, where that is not zero.
+    treatments; ``start`` writes what it knows before the first user, where that is not zero;
+    ``sound`` tells whether what it learned can be so, where the kernels rely on it: a saved policy
+    comes from anywhere.
     ``kernels`` fill the slots of ``bccb.kernels.slots`` by name.
     """
 
@@ -45,5 +47,13 @@ class Component:
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     size: Callable[[int, int], int] = lambda d, K: 0
     start: Callable[[Floats, int, int], None] | None = None
+    sound: Callable[[Floats, int, int], bool] = lambda memory, d, K: True
     reads: Literal["raw", "standardised", "robust"] = "raw"
     fit: Callable[[Floats, Log], None] | None = None  # learns history at once, not row by row
+
+    def check(self, memory: Floats, d: int, K: int) -> None:
+        """Refuse memory that it cannot have."""
+        for i, (key, parameter) in enumerate(self.parameters.items()):
+            parameter.check(key, memory[i].item())
+        if not self.sound(memory, d, K):
+            raise InputError(f"what {self.name} has learned", "impossible", "from users")

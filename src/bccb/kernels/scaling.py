@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 
 from bccb.kernels.jit import jit
 from bccb.kernels.linalg import copy
-from bccb.types import Floats
+from bccb.kernels.soundness import MOST_SEEN, counted, within
+from bccb.types import MOST_FEATURE, Floats
 
 NEGLIGIBLE = 1e-24  # a variance below this share of the squared mean is rounding, not variation
 ROUNDING = 1e-12  # and so is a deviation below this share of the mean
@@ -47,6 +48,17 @@ def scaler_size(d: int) -> int:
 def view_scaler(memory: Floats, d: int) -> Scaler:
     """The scaler's part of the memory."""
     return Scaler(memory[:1], memory[1 : 1 + d], memory[1 + d : 1 + 2 * d])
+
+
+def sound(memory: Floats, d: int) -> bool:
+    """Whether these can be the moments of users."""
+    scaler = view_scaler(memory, d)
+    most = 4.0 * MOST_FEATURE * MOST_FEATURE * MOST_SEEN
+    return (
+        counted(scaler.seen)
+        and within(scaler.mean, -MOST_FEATURE, MOST_FEATURE)
+        and within(scaler.square, 0.0, most)
+    )
 
 
 @jit

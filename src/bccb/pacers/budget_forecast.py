@@ -27,7 +27,8 @@ import numpy as np
 
 from bccb.kernels.component import Component, Parameter
 from bccb.kernels.jit import jit
-from bccb.types import Floats
+from bccb.kernels.soundness import LARGE, counted, within
+from bccb.types import LEAST_COST, MOST_COST, Floats
 
 WINDOW = 2_000
 NEARBY = 0.1  # how far, in parts, the price hardly ever moves at once
@@ -48,6 +49,18 @@ class State(NamedTuple):
 def size(d: int, K: int) -> int:
     """The number of slots."""
     return 5 + 2 * WINDOW * K
+
+
+def sound(memory: Floats, d: int, K: int) -> bool:
+    """Whether these can be recent users and the prices that they gave."""
+    state = view_pacer(memory, d, K)
+    low, high = state.prices.tolist()
+    return (
+        counted(state.seen)
+        and 0.0 <= low <= high <= LARGE
+        and within(state.score, -LARGE, LARGE)
+        and within(state.costs[: int(state.seen[0])], LEAST_COST, MOST_COST)
+    )
 
 
 @jit
@@ -171,6 +184,7 @@ BUDGET_FORECAST = Component(
     about="budget forecast",
     parameters={"every": Parameter(250.0, 1.0, 1e9), "haste": Parameter(0.0, 0.0, 1e9)},
     size=size,
+    sound=sound,
     kernels={
         "view_pacer": view_pacer,
         "note_arrival": note_arrival,

@@ -9,7 +9,7 @@ from functools import partial
 from typing import IO, Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import FailFast, Field, TypeAdapter
+from pydantic import TypeAdapter
 from pydantic_core import to_json
 from starlette.responses import StreamingResponse
 
@@ -17,7 +17,7 @@ from bccb.errors import InputError
 from bccb.ledger.event import Kind
 from bccb.serve import campaigns, log, outcomes, schemas
 from bccb.serve.answers import json_response
-from bccb.serve.body import parse, read
+from bccb.serve.body import parse, parse_list, read
 from bccb.serve.books import Books
 from bccb.serve.campaign import Campaign
 from bccb.serve.decisions import Asked
@@ -26,7 +26,6 @@ from bccb.serve.openapi import answers, takes
 from bccb.serve.problem import ProblemError
 from bccb.serve.schemas import (
     ID,
-    MOST_BATCH,
     BudgetRequest,
     CampaignRequest,
     DecisionRequest,
@@ -41,15 +40,11 @@ T = TypeVar("T")
 CampaignId = Annotated[str, Path(examples=["c0123456789"])]
 DecisionPath = Annotated[str, Path(pattern=ID, max_length=128, examples=["order-17"])]
 
-# The first fault will do: a long list of them would take long to tell
-BATCH = (Field(min_length=1, max_length=MOST_BATCH), FailFast())
-
 CAMPAIGN = TypeAdapter(CampaignRequest)
 BUDGET = TypeAdapter(BudgetRequest)
 DECISION = TypeAdapter(DecisionRequest)
-DECISIONS = TypeAdapter(Annotated[list[DecisionRequest], *BATCH])
 OUTCOME = TypeAdapter(OutcomeRequest)
-OUTCOMES = TypeAdapter(Annotated[list[OutcomeItem], *BATCH])
+OUTCOME_ITEM = TypeAdapter(OutcomeItem)
 SETTLEMENT = TypeAdapter(SettleRequest)
 LOG_TYPES = {"ndjson": "application/x-ndjson", "parquet": "application/vnd.apache.parquet"}
 CHUNK = 1 << 16  # bytes of a download at once
@@ -238,7 +233,7 @@ def _decision_routes(router: APIRouter, engine: Engine) -> None:
         """
         body = await read(request)
         single = body.lstrip()[:1] != b"["
-        asked = [parse(DECISION, body)] if single else parse(DECISIONS, body)
+        asked = [parse(DECISION, body)] if single else await parse_list(DECISION, body)
         made = await engine.decide(Asked(campaign_id, asked, single))
         return json_response(made[0] if single else made)
 
@@ -270,7 +265,7 @@ def _outcome_routes(router: APIRouter, engine: Engine) -> None:
     )
     async def report_outcomes(request: Request, campaign_id: CampaignId) -> Response:
         """Report a list of up to 1,000 outcomes: all of them or none."""
-        items = parse(OUTCOMES, await read(request))
+        items = await parse_list(OUTCOME_ITEM, await read(request))
         command = partial(outcomes.observe, campaign_id=campaign_id, items=items, single=False)
         seconds = engine.books.seconds(campaign_id, len(items))
         return json_response(await engine.do(command, seconds))
