@@ -39,7 +39,7 @@ def check_views(session: Session) -> None:
         except BrokenError:
             session.drop(book)
         except WRONG as error:
-            session.findings.add("disagreed", f"campaign {book.request['name']}: {error!r}")
+            session.findings.add("disagreed", f"{book.about}: {error!r}")
             session.drop(book)
 
 

@@ -7,6 +7,7 @@ where that leaves several possibilities, all of them are allowed.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -116,13 +117,20 @@ class Book:
             self.ends = round(datetime.fromisoformat(ends).timestamp() * SECOND)
 
     @property
+    def about(self) -> str:
+        """For messages."""
+        policy = json.dumps(self.request.get("policy", "the default"))
+        sizes = f"{len(self.request['treatments'])} treatments x {len(self.request['features'])}"
+        return f"campaign {self.request['name']} ({policy}, {sizes} features)"
+
+    @property
     def most_per_list(self) -> int:
         """Users in a list, where the campaign tells of a limit of its own."""
         return int(self.view.get("most_per_list", MOST_LIST))
 
     def broken(self, what: str, counter: str = "disagreed") -> BrokenError:
         """A finding about this campaign."""
-        self.findings.add(counter, f"campaign {self.request['name']}: {what}")
+        self.findings.add(counter, f"{self.about}: {what}")
         return BrokenError(what)
 
     # Time

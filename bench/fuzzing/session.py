@@ -19,6 +19,7 @@ from bench.fuzzing.wire import Answer, Call, Probe, Wire, calling, now
 from bench.service.process import Server, ServerError
 
 RECOVERY = 15.0  # seconds after a fault
+LONGEST_ID = 128
 WRONG = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
@@ -127,7 +128,7 @@ class Session:
 
     def _take(self, action: Action, answer: Answer | None, again: bool) -> None:
         try:
-            body = self.read(action.call, answer, action.parse)
+            body = self.read(action.call, answer, action.parse, action.book.about)
             assert answer is not None
             assert action.began is not None
             at = Span(action.began, answer.ended)
@@ -139,17 +140,21 @@ class Session:
             self.drop(action.book)
 
     def read(
-        self, call: Call, answer: Answer | None, parse: Callable[[bytes], Any] = strict.parse
+        self,
+        call: Call,
+        answer: Answer | None,
+        parse: Callable[[bytes], Any] = strict.parse,
+        about: str = "",
     ) -> Any:
         """The body of an answer, which must be one that is allowed at all."""
         if answer is None or answer.status >= 500:
             told = "nothing" if answer is None else f"{answer.status} {answer.raw[:300]!r}"
-            self.findings.add("faults", f"{call.about} was answered {told}")
+            self.findings.add("faults", f"{about}: {call.about} was answered {told}")
             raise BrokenError
         try:
             body = (parse if answer.status < 400 else strict.parse)(answer.raw)
         except ValueError as error:
-            self.findings.add("nonfinite", f"{error} in the answer to {call.about}")
+            self.findings.add("nonfinite", f"{about}: {error} in the answer to {call.about}")
             raise BrokenError from error
         if answer.status >= 400 and not actions.is_problem(answer):
             self.findings.add("disagreed", f"{call.about} was answered {answer}")
@@ -205,7 +210,9 @@ class Session:
     def fresh_id(self) -> str:
         """An id that was not used yet; they differ in form."""
         self.ids += 1
-        return ("u{}", "{}", "A.b~c:d@e+f=g-{}", "x" * 100 + "{}")[self.ids % 4].format(self.ids)
+        if self.ids % 50 == 0:
+            return str(self.ids).rjust(LONGEST_ID, "x")
+        return ("u{}", "{}", "A.b~c:d@e+f=g-{}")[self.ids % 3].format(self.ids)
 
 
 def _ended(request: dict[str, Any], answer: Answer) -> bool:
