@@ -17,6 +17,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.progress import Progress
@@ -35,58 +36,72 @@ examples:
 KEPT = 3  # ledgers of rounds with findings
 
 
+class Done(NamedTuple):
+    """What rounds have done."""
+
+    campaigns: int = 0
+    decisions: int = 0
+    restarts: int = 0
+
+    def __add__(self, other: Any) -> Done:
+        """Together."""
+        return Done(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+
+
 class Fuzz:
     """Rounds until enough was done, some of them at once."""
 
     def __init__(self, options: argparse.Namespace, folder: Path, findings: Findings) -> None:
         self.options, self.folder, self.findings = options, folder, findings
-        self.rounds: list[Round] = []
+        self.running: list[Round] = []
+        self.finished = Done()
         self.kept: list[Path] = []
         self.began = time.monotonic()
+        self.ends = False
         self.update: Callable[[], None] = lambda: None
 
     @property
-    def campaigns(self) -> int:
+    def done(self) -> Done:
         """So far."""
-        return sum(len(one.session.names) for one in self.rounds)
-
-    @property
-    def decisions(self) -> int:
-        """So far."""
-        return sum(one.session.decisions for one in self.rounds)
+        return sum(map(_done, list(self.running)), self.finished)
 
     def line(self) -> str:
         """What was done and found so far."""
-        restarts = sum(max(one.session.starts - 1, 0) for one in self.rounds)
-        return self.findings.verdict(self.campaigns, self.decisions, restarts)
+        return self.findings.verdict(*self.done)
 
     def run(self) -> None:
         """All rounds."""
         warm(self.folder / "warm")
-        if self.options.round is not None:
-            self._run_round(self.options.round)
-            return
-        number = 0
+        only, number = self.options.round, 0
         with ThreadPoolExecutor(self.options.jobs) as threads:
+            if only is not None:
+                self._run_rounds(threads, range(only, only + 1))
+                return
             while self._goes_on():
                 # as many as are missing, then as many as it takes for those that ended early
                 many = self._rounds_missing()
-                list(threads.map(self._run_round, range(number, number + many)))
+                self._run_rounds(threads, range(number, number + many))
                 number += many
+
+    def _run_rounds(self, threads: ThreadPoolExecutor, numbers: range) -> None:
+        try:
+            list(threads.map(self._run_round, numbers))
+        except KeyboardInterrupt:
+            self.ends = True  # what runs is still checked and reported
 
     def _goes_on(self) -> bool:
         return self._rounds_missing() > 0 and not self._stops()
 
     def _rounds_missing(self) -> int:
-        campaigns: int = self.options.campaigns - self.campaigns
-        decisions: int = self.options.decisions - self.decisions
+        campaigns: int = self.options.campaigns - self.done.campaigns
+        decisions: int = self.options.decisions - self.done.decisions
         size = self._size()
         return max(-(-campaigns // size.campaigns), -(-decisions // size.decisions), 0)
 
     def _stops(self) -> bool:
         seconds: float | None = self.options.seconds
         late = seconds is not None and time.monotonic() - self.began > seconds
-        return late or (self.options.stop_at_first and bool(self.findings))
+        return self.ends or late or (self.options.stop_at_first and bool(self.findings))
 
     def _size(self) -> Size:
         """Of a round: a run that is shorter than some rounds is shared by those at once."""
@@ -99,7 +114,7 @@ class Fuzz:
             return
         found = self.findings.of_round()
         one = Round(self.folder / str(number), self.options.seed, number, found)
-        self.rounds.append(one)
+        self.running.append(one)
 
         def go_on() -> bool:
             self.update()
@@ -110,10 +125,17 @@ class Fuzz:
         except StopFuzzError:
             pass
         finally:
+            self.running.remove(one)
+            self.finished += _done(one)
             if found and len(self.kept) < KEPT:
                 self.kept.append(self.folder / str(number))
             else:
                 shutil.rmtree(self.folder / str(number))
+
+
+def _done(one: Round) -> Done:
+    session = one.session
+    return Done(len(session.names), session.decisions, max(session.starts - 1, 0))
 
 
 def options_from(arguments: list[str] | None) -> argparse.Namespace:
@@ -146,7 +168,7 @@ def main(arguments: list[str] | None = None) -> None:
     with Progress(console=notes, transient=True) as progress:
         bar = progress.add_task("compiling", total=options.campaigns)
         fuzz.update = lambda: progress.update(
-            bar, completed=fuzz.campaigns, description=fuzz.line()
+            bar, completed=fuzz.done.campaigns, description=fuzz.line()
         )
         fuzz.run()
     notes.print(f"{time.monotonic() - fuzz.began:.0f} s")

@@ -77,7 +77,7 @@ def new_users(
 def decide(book: Book, users: list[dict[str, Any]], as_list: bool = True) -> Action:
     """Ask for decisions: all of them or none."""
     single = len(users) == 1 and not as_list
-    call = calling("POST", _path(book, "decisions"), users[0] if single else users)
+    call = _calling(book, "POST", "decisions", users[0] if single else users)
 
     def take(status: int, body: Any, at: Span, again: bool) -> int:
         _check(book, call, status, body, book.may_decide(users, at))
@@ -151,7 +151,7 @@ def _item(draws: Draws, book: Book, row: Row, rate: float) -> dict[str, Any]:
 
 def outcome_list(book: Book, items: list[dict[str, Any]]) -> Action:
     """Report outcomes as a list."""
-    call = calling("POST", _path(book, "outcomes"), items)
+    call = _calling(book, "POST", "outcomes", items)
 
     def take(status: int, body: Any, at: Span, again: bool) -> int:
         observed(book, items, status, body, at, again)
@@ -163,7 +163,7 @@ def outcome_list(book: Book, items: list[dict[str, Any]]) -> Action:
 def outcome(book: Book, item: dict[str, Any]) -> Action:
     """Report one outcome."""
     body = {key: value for key, value in item.items() if key != "decision_id"}
-    call = calling("PUT", _path(book, f"decisions/{quote(item['decision_id'])}/outcome"), body)
+    call = _calling(book, "PUT", f"decisions/{quote(item['decision_id'])}/outcome", body)
 
     def take(status: int, body: Any, at: Span, again: bool) -> int:
         observed(book, [item], status, [body] if status == 200 else body, at, again)
@@ -175,7 +175,7 @@ def outcome(book: Book, item: dict[str, Any]) -> Action:
 def cancel(draws: Draws, book: Book) -> Action:
     """Undo a decision."""
     (row,) = sample(draws, book, 1)
-    call = calling("POST", _path(book, f"decisions/{quote(row.id)}/cancel"))
+    call = _calling(book, "POST", f"decisions/{quote(row.id)}/cancel")
 
     def take(status: int, body: Any, at: Span, again: bool) -> int:
         _check(book, call, status, body, book.may_cancel(row.id, at))
@@ -192,7 +192,7 @@ def settle(draws: Draws, book: Book) -> Action:
     row = treated[0] if treated else sample(draws, book, 1)[0]
     micros = draws.choice((row.cost, row.cost // 2, 0, draws.randint(0, row.cost), row.cost + 1))
     cost = money(draws, micros)
-    call = calling("POST", _path(book, f"decisions/{quote(row.id)}/settle"), {"cost": cost})
+    call = _calling(book, "POST", f"decisions/{quote(row.id)}/settle", {"cost": cost})
 
     def take(status: int, body: Any, at: Span, again: bool) -> int:
         allowed = book.may_settle(row.id, cost, at)
@@ -215,7 +215,7 @@ def add_budget(draws: Draws, book: Book) -> Action:
     add = money(draws, log_int(draws, 1, 10**9 * MICRO))
     if request in book.added and draws.random() < 0.7:
         add = money(draws, book.added[request])
-    call = calling("POST", _path(book, "budget"), {"add": add, "request_id": request})
+    call = _calling(book, "POST", "budget", {"add": add, "request_id": request})
 
     def take(status: int, body: Any, at: Span, again: bool) -> int:
         _check(book, call, status, body, book.may_add(add, request, at))
@@ -231,7 +231,7 @@ def turn(draws: Draws, book: Book) -> Action:
     """Pause, resume or close; most campaigns go on."""
     kinds = ("resume",) if book.status == "paused" else ("resume", "pause", "pause", "close")
     kind = draws.choice(kinds)
-    call = calling("POST", _path(book, kind))
+    call = _calling(book, "POST", kind)
 
     def take(status: int, body: Any, at: Span, again: bool) -> int:
         _check(book, call, status, body, book.may_turn(kind))
@@ -269,7 +269,7 @@ def _look(
     check: Callable[[Book, Any, Span], None],
     parse: Callable[[bytes], Any] = strict.parse,
 ) -> Action:
-    call = calling("GET", _path(book, path).rstrip("/"))
+    call = _calling(book, "GET", path)
 
     def take(status: int, body: Any, at: Span, again: bool) -> int:
         _check(book, call, status, body, {200})
@@ -279,8 +279,8 @@ def _look(
     return Action(book, call, take, parse)
 
 
-def _path(book: Book, rest: str) -> str:
-    return f"/v1/campaigns/{book.id}/{rest}"
+def _calling(book: Book, method: str, path: str, body: Any = None) -> Call:
+    return calling(method, f"/v1/campaigns/{book.id}/{path}".rstrip("/"), body, book.about)
 
 
 def _check(book: Book, call: Call, status: int, body: Any, allowed: set[int]) -> None:

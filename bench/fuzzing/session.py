@@ -128,7 +128,7 @@ class Session:
 
     def _take(self, action: Action, answer: Answer | None, again: bool) -> None:
         try:
-            body = self.read(action.call, answer, action.parse, action.book.about)
+            body = self.read(action.call, answer, action.parse)
             assert answer is not None
             assert action.began is not None
             at = Span(action.began, answer.ended)
@@ -140,21 +140,17 @@ class Session:
             self.drop(action.book)
 
     def read(
-        self,
-        call: Call,
-        answer: Answer | None,
-        parse: Callable[[bytes], Any] = strict.parse,
-        about: str = "",
+        self, call: Call, answer: Answer | None, parse: Callable[[bytes], Any] = strict.parse
     ) -> Any:
         """The body of an answer, which must be one that is allowed at all."""
         if answer is None or answer.status >= 500:
             told = "nothing" if answer is None else f"{answer.status} {answer.raw[:300]!r}"
-            self.findings.add("faults", f"{about}: {call.about} was answered {told}")
+            self.findings.add("faults", f"{call.about} was answered {told}")
             raise BrokenError
         try:
             body = (parse if answer.status < 400 else strict.parse)(answer.raw)
         except ValueError as error:
-            self.findings.add("nonfinite", f"{about}: {error} in the answer to {call.about}")
+            self.findings.add("nonfinite", f"{error} in the answer to {call.about}")
             raise BrokenError from error
         if answer.status >= 400 and not actions.is_problem(answer):
             self.findings.add("disagreed", f"{call.about} was answered {answer}")
