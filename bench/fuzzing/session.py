@@ -77,8 +77,8 @@ class Session:
         server.stop()
         code = server.process.returncode
         if code != 0:
-            told = server.printed.read_text(errors="replace")[-300:]
-            self.findings.add("faults", f"it ended with {code} after SIGTERM: {told}")
+            told = f"it ended with {code} after SIGTERM: {server.printed.read_text()[-200:]}"
+            self.findings.add("faults", told)
 
     def close(self) -> None:
         """End what still runs."""
@@ -89,9 +89,12 @@ class Session:
         """The server must not end by itself."""
         assert self.server is not None
         if self.server.process.poll() is not None:
-            told = self.server.printed.read_text(errors="replace")[-300:]
-            self.findings.add("faults", f"the server has ended by itself: {told}")
+            self.findings.add("faults", f"the server has ended by itself: {self.printed()}")
             raise RoundOverError
+
+    def printed(self) -> str:
+        """The end of what the server has printed."""
+        return "" if self.server is None else self.server.printed.read_text()[-200:]
 
     def until_ready(self, fault: str) -> None:
         """The service must go on by itself, once a fault is gone."""
@@ -144,8 +147,9 @@ class Session:
     ) -> Any:
         """The body of an answer, which must be one that is allowed at all."""
         if answer is None or answer.status >= 500:
-            told = "nothing" if answer is None else f"{answer.status} {answer.raw[:300]!r}"
-            self.findings.add("faults", f"{call.about} was answered {told}")
+            told = "nothing" if answer is None else f"{answer.status} {answer.raw[-80:]!r}"
+            told = f"{call.about} was answered {told}: {self.printed()}"
+            self.findings.add("faults", told)
             raise BrokenError
         try:
             body = (parse if answer.status < 400 else strict.parse)(answer.raw)
