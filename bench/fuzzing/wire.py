@@ -60,16 +60,20 @@ def now() -> int:
     return time.time_ns() // 1_000
 
 
-def run_delay(process: int) -> float:
-    """Seconds for which a process's threads, and this one, had no processor, where Linux tells.
+def held_up(process: int) -> float:
+    """Seconds for which the machine itself has held up a process, or this thread, so far.
 
-    What the machine does beside us must not count as a stall of the service.
+    It had no processor, or the disk was the bottleneck: where Linux tells. What others do beside
+    us must not count as a stall of the service.
     """
-    waited = 0
+    waited = 0.0
     for thread in ("/proc/thread-self/schedstat", *glob(f"/proc/{process}/task/*/schedstat")):
         with suppress(OSError, LookupError, ValueError):  # it may have ended
-            waited += int(Path(thread).read_text().split()[1])
-    return waited / 1e9
+            waited += int(Path(thread).read_text().split()[1]) / 1e9
+    with suppress(OSError, LookupError, ValueError):
+        some = Path("/proc/pressure/io").read_text().splitlines()[0]
+        waited += int(some.rpartition("total=")[2]) / 1e6
+    return waited
 
 
 class Stopwatch:
@@ -78,12 +82,12 @@ class Stopwatch:
     def __init__(self, process: int) -> None:
         self._process = process
         self._began = time.perf_counter()
-        self._delay = run_delay(process)
+        self._delay = held_up(process)
 
     def seconds(self) -> float:
         """Since it was made."""
         passed = time.perf_counter() - self._began
-        return passed if passed <= LONGEST else passed - (run_delay(self._process) - self._delay)
+        return passed if passed <= LONGEST else passed - (held_up(self._process) - self._delay)
 
 
 class Wire:
