@@ -417,7 +417,7 @@ def test_windows_pass_by_themselves(tmp_path: Path) -> None:
 
 
 def test_windows_that_cannot_pass_hold_up_no_other_campaign(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     service = Service(tmp_path / "ledger.sqlite", Clock(), tick=0.01)
     bad, good = (service.open(outcome_window_seconds=1)["id"] for _ in range(2))
@@ -440,7 +440,8 @@ def test_windows_that_cannot_pass_hold_up_no_other_campaign(
             await asyncio.sleep(0.01)
 
     service.run(passed())
-    assert "it does not add up" in service.campaign(bad)["reason"]
+    assert "its outcome windows cannot pass" in service.campaign(bad)["reason"]
+    assert "it does not add up" in caplog.text
     assert service.get("/readyz").status_code == 200
     assert service.decide(good, "b")["treatment"] == "email"
     service.stop()

@@ -66,9 +66,9 @@ class Books:
                 raise  # it cannot be read now
             self._isolate(account, str(error))
             return ""
-        except Exception as error:
+        except Exception:
             logger.exception("campaign %s cannot be folded", account.id)
-            self._isolate(account, f"it cannot be folded ({error!r}): see the log of the service")
+            self._isolate(account, "its journal cannot be folded: see the service's log")
             return ""
         self._enter(account, campaign)
         return campaign.terms.version if snapshot is None else snapshot.version

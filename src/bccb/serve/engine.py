@@ -187,7 +187,7 @@ class Engine:
             if _blames_the_ledger(error):
                 raise
             self._fail(error)
-            self.books.quarantine(id_, f"its outcome windows cannot pass ({error!r})")
+            self.books.quarantine(id_, "its outcome windows cannot pass: see the service's log")
 
     async def _work(self, jobs: list[Job]) -> list[Any]:
         """The results of all, or the errors instead; every one durable."""
