@@ -52,7 +52,6 @@ CAMPAIGN: dict[str, Any] = {
     "outcome_window_seconds": 60,
     "seed": 7,
     "learned_from": None,
-    "most_per_list": 1000,
     "budget": "10.00",
     "spent": "0.10",
     "reserved": "0.20",

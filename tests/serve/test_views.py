@@ -32,7 +32,6 @@ def test_a_campaign_is_told_as_it_was_asked_for(service: Service) -> None:
         "outcome_window_seconds": 60,
         "seed": 1,
         "learned_from": None,
-        "most_per_list": 1000,
         "budget": "100.00",
         "spent": "0.00",
         "reserved": "0.00",

@@ -48,7 +48,6 @@ class Campaign:
     outcome_window_seconds: int
     seed: int
     learned_from: str | None
-    most_per_list: int  # users, or outcomes, that a list may have
     budget: Decimal
     spent: Decimal  # for treatments whose outcome or final cost is known
     reserved: Decimal  # for treatments whose outcome is not known yet

@@ -12,8 +12,9 @@ from bccb.serve.campaign import Campaign
 from bccb.serve.problem import unknown
 from bccb.serve.quarantine import Quarantined, quarantined
 from bccb.serve.recovery import fold, snapshot_of
+from bccb.serve.schemas import MOST_BATCH
 from bccb.serve.terms import Terms
-from bccb.serve.work import seconds_a_user
+from bccb.serve.work import seconds_a_user, users_at_once
 
 SNAPSHOT_EVERY = 5_000  # events of a campaign
 SNAPSHOT_AFTER = 100  # events of a campaign that had to be folded again
@@ -125,7 +126,12 @@ class Books:
         found = self._campaigns.get(id_)
         if not isinstance(found, Campaign):
             return 0.0
-        return min(users, found.most_per_list) * seconds_a_user(found.machine)
+        return users * seconds_a_user(found.machine)
+
+    def users_at_once(self, id_: str) -> int:
+        """How many users of a list of this campaign may be in hand at once."""
+        found = self._campaigns.get(id_)
+        return users_at_once(found.machine) if isinstance(found, Campaign) else MOST_BATCH
 
     def known(self, campaign: Campaign, decisions: Iterable[str]) -> dict[str, list[Event]]:
         """All events of these decisions, also those that are not committed yet."""

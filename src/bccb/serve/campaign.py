@@ -18,10 +18,8 @@ from bccb.ledger.ledger import Account, DamagedError, RefusedError
 from bccb.ledger.money import MICROS
 from bccb.machine import NONE
 from bccb.serve.meter import Meter
-from bccb.serve.problem import ProblemError
 from bccb.serve.tally import Point, Tally
 from bccb.serve.terms import Terms
-from bccb.serve.work import most_per_list
 from bccb.types import LEAST_PROBABILITY, Floats, Ints
 
 ROUNDING = 1e-6  # what an integral that is summed up may be off
@@ -59,7 +57,6 @@ class Campaign:
     def __init__(self, key: int, id_: str, terms: Terms) -> None:
         self.key, self.id, self.terms = key, id_, terms
         self.machine = terms.machine()
-        self.most_per_list = most_per_list(self.machine)
         self.tally = Tally.empty(len(terms.treatments))
         self.status = Kind.RESUMED
         self.budget = self.spent = self.reserved = 0
@@ -91,12 +88,6 @@ class Campaign:
             self.spent,
             self.reserved,
         )
-
-    def check_length(self, users: int) -> None:
-        """Refuse a list that would keep everybody waiting."""
-        if users > self.most_per_list:
-            told = f"campaign {self.id} takes at most {self.most_per_list} users per list"
-            raise ProblemError(422, "list-too-long", f"{told}, not {users}: send shorter lists")
 
     def _check_money(self) -> None:
         if not 0 <= self.remaining == self.machine.remaining_micros:

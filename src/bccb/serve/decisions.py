@@ -28,10 +28,16 @@ class Asked(NamedTuple):
     campaign_id: str
     users: Sequence[DecisionRequest]
     single: bool  # not a list
+    first: int = 0  # the place of its first user in the whole list
 
     def where(self, i: int) -> str:
         """What comes before the name of a field of user i."""
-        return "" if self.single else f"{i}."
+        return "" if self.single else f"{self.first + i}."
+
+    def parts(self, size: int) -> Iterator[Asked]:
+        """The same users, so many at a time."""
+        for i in range(0, len(self.users), size):
+            yield self._replace(users=self.users[i : i + size], first=self.first + i)
 
 
 class Draft(NamedTuple):
@@ -66,6 +72,12 @@ def decide(books: Books, at: int, requests: Sequence[Asked]) -> list[Answers | P
     return results
 
 
+def check(books: Books, at: int, asked: Asked) -> None:
+    """Refuse what :func:`decide` would refuse, and change nothing."""
+    draft = _draft(books, asked)
+    _check(draft.campaign, at, asked, draft, _made_before(books, draft.campaign, draft.ids))
+
+
 def _apart(requests: Sequence[Asked], waiting: list[int]) -> tuple[list[int], list[int]]:
     """Requests without an id of another one, of the first one's campaign, and the rest of them."""
     first, seen = requests[waiting[0]].campaign_id, set[str]()
@@ -81,7 +93,6 @@ def _apart(requests: Sequence[Asked], waiting: list[int]) -> tuple[list[int], li
 
 def _draft(books: Books, asked: Asked) -> Draft:
     campaign = books.campaign(asked.campaign_id)
-    campaign.check_length(len(asked.users))
     ids = [user.decision_id for user in asked.users]
     if len(set(ids)) < len(ids):
         i = next(i for i, each in enumerate(ids) if each in ids[:i])

@@ -24,11 +24,11 @@ from typing import Any, NamedTuple, TypeVar
 
 from bccb.ledger.ledger import DamagedError, LedgerError, RefusedError
 from bccb.serve.books import Books
-from bccb.serve.decisions import Answers, Asked, decide
+from bccb.serve.decisions import Answers, Asked, check, decide
 from bccb.serve.metrics import Metrics
-from bccb.serve.outcomes import sweep
+from bccb.serve.outcomes import Reports, observe, plan, sweep
 from bccb.serve.problem import ProblemError, internal, not_durable
-from bccb.serve.work import AT_ONCE, INLINE
+from bccb.serve.work import AT_ONCE, INLINE, LONG
 
 T = TypeVar("T")
 Clock = Callable[[], int]
@@ -93,10 +93,28 @@ class Engine:
         return found
 
     async def decide(self, asked: Asked) -> Answers:
-        """Decide on users, together with others who wait; the answers, once they are durable."""
-        seconds = self.books.seconds(asked.campaign_id, len(asked.users))
-        found: Answers = await self._queue(asked, seconds)
-        return found
+        """Decide on users, together with others who wait; the answers, once they are durable.
+
+        A list that takes long is checked whole, then decided in parts: others are served between.
+        """
+        id_, size = asked.campaign_id, self.books.users_at_once(asked.campaign_id)
+        if len(asked.users) > size:
+            await self.do(lambda books, at: check(books, at, asked), LONG)
+        answers: Answers = []
+        for part in asked.parts(size):
+            answers += await self._queue(part, self.books.seconds(id_, len(part.users)))
+        return answers
+
+    async def observe(self, reports: Reports) -> Answers:
+        """Record outcomes, in parts where there are many; the answers, once they are durable."""
+        id_, size = reports.campaign_id, self.books.users_at_once(reports.campaign_id)
+        if len(reports.items) > size:
+            await self.do(lambda books, at: plan(books, at, reports), LONG)
+        answers: Answers = []
+        for part in reports.parts(size):
+            seconds = self.books.seconds(id_, len(part.items))
+            answers += await self.do(partial(observe, reports=part), seconds)
+        return answers
 
     async def _queue(self, command: Callable[[Books, int], Any] | Asked, seconds: float) -> Any:
         if len(self._jobs) >= LONGEST_QUEUE:

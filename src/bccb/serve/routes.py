@@ -23,6 +23,7 @@ from bccb.serve.campaign import Campaign
 from bccb.serve.decisions import Asked
 from bccb.serve.engine import Engine
 from bccb.serve.openapi import answers, takes
+from bccb.serve.outcomes import Reports
 from bccb.serve.problem import ProblemError
 from bccb.serve.schemas import (
     ID,
@@ -252,9 +253,8 @@ def _outcome_routes(router: APIRouter, engine: Engine) -> None:
         """Report what became of a decision, once; after the window it is too late."""
         told = parse(OUTCOME, await read(request))
         item = OutcomeItem(decision_id=decision_id, **told.model_dump(exclude_unset=True))
-        command = partial(outcomes.observe, campaign_id=campaign_id, items=[item], single=True)
-        seconds = engine.books.seconds(campaign_id, 1)
-        return json_response((await engine.do(command, seconds))[0])
+        answers = await engine.observe(Reports(campaign_id, [item], single=True))
+        return json_response(answers[0])
 
     @router.post(
         "/{campaign_id}/outcomes",
@@ -266,9 +266,7 @@ def _outcome_routes(router: APIRouter, engine: Engine) -> None:
     async def report_outcomes(request: Request, campaign_id: CampaignId) -> Response:
         """Report a list of up to 1,000 outcomes: all of them or none."""
         items = await parse_list(OUTCOME_ITEM, await read(request))
-        command = partial(outcomes.observe, campaign_id=campaign_id, items=items, single=False)
-        seconds = engine.books.seconds(campaign_id, len(items))
-        return json_response(await engine.do(command, seconds))
+        return json_response(await engine.observe(Reports(campaign_id, items, single=False)))
 
     @router.post(
         "/{campaign_id}/decisions/{decision_id}/cancel",

@@ -147,10 +147,6 @@ class Campaign(BaseModel):
     outcome_window_seconds: int
     seed: int
     learned_from: str | None
-    most_per_list: int = Field(
-        description="How many users, or outcomes, a list may have: fewer where the policy needs "
-        "long for each."
-    )
     budget: Money
     spent: Money = Field(description="Paid for treatments whose outcome or final cost is known.")
     reserved: Money = Field(description="Held for treatments whose outcome is not known yet.")

@@ -1,14 +1,13 @@
 """Work: how long commands take, estimated before they run.
 
-What takes longer than some milliseconds runs in a thread, so that the event loop goes on; what
-would keep the books to itself for longer than half a second is refused. The figures are upper ones,
-measured over policies from 1 x 1 to 1,000 features x 100 treatments on one core of a server.
+What takes longer than some milliseconds runs in a thread, so that the event loop goes on. Long
+lists are done in parts, so that other requests have their turn in between. The figures are upper
+ones, measured over policies from 1 x 1 to 1,000 features x 100 treatments on one core of a server.
 """
 
 from __future__ import annotations
 
 from bccb.machine import Machine
-from bccb.serve.schemas import MOST_BATCH
 
 SECONDS_A_USER = 25e-6  # of Python and SQLite, whatever the policy
 SECONDS_A_NUMBER = 1e-9  # of the policy's memory, which learning goes through
@@ -17,7 +16,6 @@ SECONDS_A_TREATMENT = 20e-6  # beyond the first, to compute the probability of a
 
 INLINE = 0.010  # seconds of work in the event loop at most
 AT_ONCE = 0.1  # seconds of work that share a commit: others wait for as long
-MOST = 0.5  # seconds of work of one request
 LONG = 1.0  # what is never done in the event loop
 
 
@@ -27,6 +25,6 @@ def seconds_a_user(machine: Machine) -> float:
     return SECONDS_A_USER + numbers + SECONDS_A_TREATMENT * (machine.treatments - 1)
 
 
-def most_per_list(machine: Machine) -> int:
-    """How many users one list may have."""
-    return max(1, min(MOST_BATCH, int(MOST / seconds_a_user(machine))))
+def users_at_once(machine: Machine) -> int:
+    """How many users of a list are decided on, or learned from, before others have their turn."""
+    return max(1, int(AT_ONCE / seconds_a_user(machine)))
