@@ -93,8 +93,9 @@ class Session:
             raise RoundOverError
 
     def printed(self) -> str:
-        """The end of what the server has printed."""
-        return "" if self.server is None else self.server.printed.read_text()[-200:]
+        """The last line that the server has printed."""
+        text = "" if self.server is None else self.server.printed.read_text(errors="replace")
+        return (text.splitlines() or [""])[-1]
 
     def until_ready(self, fault: str) -> None:
         """The service must go on by itself, once a fault is gone."""
