@@ -16,7 +16,7 @@ COUNTERS = (
     "disagreed",  # the plain model expects something else
 )
 SHOWN = 20  # findings of a kind that are printed
-LONGEST = 400  # characters of a finding
+LONGEST = 600  # characters of a finding
 
 
 class StopFuzzError(Exception):

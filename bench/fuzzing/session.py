@@ -77,7 +77,8 @@ class Session:
         server.stop()
         code = server.process.returncode
         if code != 0:
-            told = f"it ended with {code} after SIGTERM: {server.printed.read_text()[-200:]}"
+            printed = server.printed.read_text(errors="replace")[-200:]
+            told = f"it ended with {code} after SIGTERM: {printed}"
             self.findings.add("faults", told)
 
     def close(self) -> None:
@@ -93,8 +94,12 @@ class Session:
             raise RoundOverError
 
     def printed(self) -> str:
-        """The end of what the server has printed."""
-        return "" if self.server is None else self.server.printed.read_text()[-200:]
+        """The last line that the server has printed."""
+        lines: list[str] = []
+        with suppress(OSError):  # a fault may have moved the folder away
+            if self.server is not None:
+                lines = self.server.printed.read_text(errors="replace").splitlines()
+        return lines[-1] if lines else ""
 
     def until_ready(self, fault: str) -> None:
         """The service must go on by itself, once a fault is gone."""
