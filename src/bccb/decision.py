@@ -86,19 +86,21 @@ class Decision:
     @classmethod
     def from_dict(cls, kept: dict[str, Any]) -> Decision:
         """The decision that :meth:`to_dict` told."""
+        checks.instance("decision", kept, dict, "as to_dict tells it")
         try:
             told = kept["origin"]
             origin = Origin(**{**told, "composition": Composition.from_dict(told["composition"])})
             checks.whole("features", origin.features, 0, drivers.MOST_FEATURES)
             K = checks.whole("treatments", origin.treatments, 1, drivers.MOST_TREATMENTS)
-            trace = [-np.inf if value is None else value for value in kept["trace"]]
+            values = [-np.inf if value is None else value for value in kept["trace"]]
+            trace = checks.floats("trace", values)
             return cls(
                 checks.whole("number", kept["number"], 1, drivers.MOST_USERS),
                 checks.whole("action", kept["action"], 0, K),
                 checks.number("cost", kept["cost"]),
                 checks.number("price", kept["price"]),
                 checks.number("score", kept["score"]),
-                _checked(np.array(trace, np.float64), origin),
+                _checked(trace, origin),
                 origin,
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bccb import drivers
+from bccb import checks, drivers
 from bccb.drivers import MICROS, MOST_USERS, Composition, compose
 from bccb.errors import InputError, StateError
 from bccb.types import (
@@ -107,9 +107,10 @@ class Machine:
         The money that is left is paced over them. For campaigns that end at a time, or whose
         traffic turns out to be other than it was thought.
         """
-        if not 0 <= users <= MOST_USERS:
+        expected = checks.number("users", users)
+        if not 0 <= expected <= MOST_USERS:
             raise InputError("users", users, f"from 0 to {MOST_USERS}")
-        self.counts[drivers.HORIZON] = self.counts[drivers.NUMBER] + max(round(users), 1)
+        self.counts[drivers.HORIZON] = self.counts[drivers.NUMBER] + max(round(expected), 1)
 
     def begin_with(self, micros: int) -> None:
         """Have this budget, to the micro, before the first user."""
@@ -123,6 +124,7 @@ class Machine:
 
     def add_micros(self, micros: int) -> None:
         """Add to the budget, and plan anew from here: what is left is for the users to come."""
+        checks.instance("what is added to the budget", micros, int | np.integer, "whole micros")
         whole = int(self.counts[drivers.BUDGET]) + micros
         if micros < 1 or whole > MOST_MONEY * MICROS:
             told = f"above 0, with the budget at most {MOST_MONEY:,.0f}"
@@ -134,6 +136,7 @@ class Machine:
 
     def refund(self, micros: int) -> None:
         """Take back what a decision paid, or a part of it: its treatment was not delivered."""
+        checks.instance("a refund", micros, int | np.integer, "whole micros")
         if not 0 <= micros <= self.counts[drivers.BUDGET] - self.counts[drivers.REMAINING]:
             raise InputError("a refund", micros / MICROS, f"from 0 to the {self.spent} spent")
         self.counts[drivers.REMAINING] += micros
@@ -201,6 +204,7 @@ class Machine:
         if self.composition.fitted and not self.needs_history:
             rows = self.counts[drivers.HISTORY]
             raise StateError(f"{self.name} was fitted on {rows} rows: it takes history once")
+        checks.instance("log", log, Log, "a Log, such as read_log gives")
         self.check(log.features.shape[1], log.treatments)
         estimator = self.composition.components[0]
         if estimator.fit is not None:
@@ -214,6 +218,7 @@ class Machine:
 
     def adopt(self, other: Machine) -> None:
         """Take over what a policy of the same make, but perhaps another budget, has learned."""
+        checks.instance("the other policy", other, Machine, "a policy")
         same = self.composition == other.composition and self.parameters == other.parameters
         if not same or self.memory.shape != other.memory.shape or self.decisions:
             raise StateError(f"{self.name} cannot adopt what {other.name} has learned")
@@ -236,6 +241,7 @@ class Machine:
     def restore(self, state: bytes) -> None:
         """Continue from what :meth:`snapshot` gave."""
         size = self.counts.nbytes
+        checks.instance("a state", state, bytes, "what snapshot gave")
         if len(state) != size + self.memory.nbytes:
             raise StateError(f"a state of {len(state)} bytes is not one of this {self.name}")
         self.counts[:] = np.frombuffer(state[:size], np.int64)

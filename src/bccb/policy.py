@@ -6,8 +6,7 @@ import math
 import os
 import secrets
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -73,7 +72,10 @@ class Policy(Machine):
 
     def add_budget(self, money: float) -> None:
         """Add to the budget, for the users to come; rounded down to whole micros."""
-        self.add_micros(budget_micros(checks.number("money", money)))
+        given = checks.number("money", money)
+        if given > MOST_MONEY:
+            raise InputError("money", money, f"at most {MOST_MONEY:,.0f}")
+        self.add_micros(budget_micros(given))
 
     # Deciding and learning
 
@@ -135,9 +137,10 @@ class Policy(Machine):
 
     def observe_many(self, decisions: Sequence[Decision], outcomes: npt.ArrayLike) -> None:
         """Learn the outcomes of several decisions, in their order; all or none."""
-        if not isinstance(decisions, Iterable):
-            raise InputError("decisions", decisions, "a list of decisions")
-        decisions = list(decisions)
+        try:
+            decisions = list(decisions)
+        except TypeError:
+            raise InputError("decisions", decisions, "a list of decisions") from None
         ys = checks.floats("outcomes", outcomes)
         if ys.shape != (len(decisions),):
             raise InputError("the shape of outcomes", ys.shape, f"({len(decisions)},)")
@@ -173,7 +176,7 @@ class Policy(Machine):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the whole state to a file, which appears whole or not at all."""
-        with written_whole(path) as draft:
+        with written_whole(checks.path("path", path)) as draft:
             draft.write_bytes(self.to_bytes())
 
     def _take_costs(self, cost: float | Sequence[float] | Floats) -> None:
@@ -262,7 +265,7 @@ def budget_micros(money: float) -> int:
 def load(path: str | os.PathLike[str]) -> Policy:
     """The policy that :meth:`Policy.save` wrote."""
     try:
-        kept = Path(path).read_bytes()
+        kept = checks.path("path", path).read_bytes()
     except OSError as error:
         raise InputError("path", str(path), f"a file that can be read ({error})") from None
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from bccb import checks
 from bccb.errors import InputError
 from bccb.types import COST_RANGE, LEAST_COST, MOST_COST, Floats
 
@@ -22,8 +23,7 @@ def lognormal(users: int, treatments: int, seed: int = 0) -> Floats:
     True
     """
     _check_counts(users, treatments)
-    if seed < 0:
-        raise InputError("seed", seed, "0 or above")
+    checks.whole("seed", seed, 0, 2**63 - 1)
     costs = np.random.default_rng(seed).normal(LOG_MEAN, LOG_DEVIATION, (users, treatments))
     np.exp(costs, out=costs)
     return np.clip(costs, LEAST, MOST, out=costs)
@@ -36,12 +36,11 @@ def constant(users: int, treatments: int, cost: float) -> Floats:
     [[0.5], [0.5]]
     """
     _check_counts(users, treatments)
-    if not LEAST_COST <= cost <= MOST_COST:
+    if not LEAST_COST <= checks.number("cost", cost) <= MOST_COST:
         raise InputError("cost", cost, COST_RANGE)
     return np.full((users, treatments), cost, dtype=np.float64)
 
 
 def _check_counts(users: int, treatments: int) -> None:
     for field, count in (("users", users), ("treatments", treatments)):
-        if count < 1:
-            raise InputError(field, count, "at least 1")
+        checks.whole(field, count, 1, 2**53)
