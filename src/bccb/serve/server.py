@@ -17,6 +17,7 @@ from bccb.policies import make
 from bccb.serve.access import Access
 from bccb.serve.app import create_app
 from bccb.serve.books import Books
+from bccb.serve.campaign import Campaign
 from bccb.serve.connection import MOST_CONNECTIONS, Connection, connections_within
 from bccb.serve.engine import Engine
 from bccb.serve.metrics import Metrics
@@ -70,8 +71,13 @@ def opened(path: Path, told: Callable[[str], None] = lambda _: None) -> Iterator
         books = Books(ledger)
         told("compiling")
         make(budget=1, horizon=1, features=1).warm()
+        warmed: set[str] = set()
         for campaign in books.open():
             told(campaign.terms.name)
+            if isinstance(campaign, Campaign) and campaign.terms.policy not in warmed:
+                # later there may be no file descriptor left to read the compiled kernels with
+                campaign.machine.warm()
+                warmed.add(campaign.terms.policy)
         ledger.probe()
         yield books
     finally:
