@@ -7,7 +7,7 @@ ifneq ($(wildcard ../shared/data),)
 export BCCB_DATA ?= ../shared/data
 endif
 
-.PHONY: run test check bench load crash trust clean
+.PHONY: run test check bench load crash fuzz trust clean
 
 run: $(VENV)/lab  ## compare every policy on simulated users
 	$(BIN)/bccb compare
@@ -30,6 +30,9 @@ load: $(VENV)/dev  ## the service under load, against an empty endpoint, and its
 
 crash: $(VENV)/dev  ## kill the service a hundred times, and count what is lost
 	$(BIN)/python -m bench.crash
+
+fuzz: $(VENV)/dev  ## attack the service at random, and count what gives way
+	$(BIN)/python -m bench.fuzz
 
 trust: $(VENV)/lab  ## measure anew what docs/trust.md tells
 	$(BIN)/bccb trust --out trust

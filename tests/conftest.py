@@ -24,7 +24,14 @@ def sized() -> Callable[[int, int], int]:
 
 
 # About HTTP, files and processes: how kernels run makes no difference there, but for the time.
-ONCE = {"serve", "test_client.py", "test_crash.py", "test_drive.py", "test_serve.py"}
+ONCE = {
+    "serve",
+    "test_client.py",
+    "test_crash.py",
+    "test_fuzz.py",
+    "test_drive.py",
+    "test_serve.py",
+}
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -174,7 +174,7 @@ class Past(Desk):
             )
             for _ in range(self.random.choice([1, 3]))
         ]
-        outcomes.observe(self.books, self.at, campaign.id, items, single=False)
+        outcomes.observe(self.books, self.at, outcomes.Reports(campaign.id, items, single=False))
 
     def _cancel(self, campaign: Campaign) -> None:
         outcomes.cancel(self.books, self.at, campaign.id, self._some(campaign))

@@ -42,6 +42,7 @@ CAMPAIGN: dict[str, Any] = {
     "id": "c1",
     "name": "summer",
     "status": "running",
+    "reason": None,
     "mode": "live",
     "created_at": "2030-01-01T00:00:00Z",
     "horizon": {"users": 100},

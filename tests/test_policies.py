@@ -194,7 +194,8 @@ def test_the_probability_of_an_action_agrees_with_monte_carlo(name: str, treatme
     x, costs, outcomes = users(240, treatments)
     repeats = 1_500 if policy_is_compiled() else 40
     for i in range(240):
-        before = Policy(name, policy.composition, policy.counts.copy(), policy.memory.copy(), set())
+        counts, memory = policy.counts.copy(), policy.memory.copy()
+        before = Policy(name, policy.composition, counts, memory, "twin", {})
         decision = policy.decide(x[i], costs[i])
         if i in (0, 7, 60, 239):
             check_probability(before, x[i], costs[i], decision, repeats)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import bccb
 from bccb import Decision, InputError, Policy, StateError
 from bccb.kernels import counts as count
 from bccb.kernels import rng
+from bccb.policy import from_bytes
 
 
 def policy_of(name: str = "bccb", **options: Any) -> Policy:
@@ -130,14 +132,94 @@ def test_budgets_round_down_and_costs_round_up_to_the_micro() -> None:
 
 
 def test_a_decision_can_be_kept_elsewhere_and_still_be_observed() -> None:
-    policy, twin = policy_of(), policy_of()
+    policy = policy_of()
     decision = policy.decide([0.3, 0.1], 0.5)
     kept = Decision.from_dict(json.loads(json.dumps(decision.to_dict(), allow_nan=False)))
     assert kept.probability == decision.probability
-    twin.decide([0.3, 0.1], 0.5)
+    loaded = from_bytes(policy.to_bytes())
     policy.observe(decision, 1)
-    twin.observe(kept, 1)
-    assert policy.memory.tobytes() == twin.memory.tobytes()
+    loaded.observe(kept, 1)
+    assert policy.to_bytes() == loaded.to_bytes()
+
+
+def unchanged(policy: Policy, call: Callable[[], object], why: str) -> None:
+    """A call that is refused leaves a policy as it was."""
+    before = policy.to_bytes()
+    with pytest.raises(StateError, match=why):
+        call()
+    assert policy.to_bytes() == before
+
+
+def test_a_decision_of_a_twin_is_refused_and_returns_no_money() -> None:
+    """Two policies with the same seed: one cancels what the other has paid."""
+    ours, twin = (bccb.make("treat-all", budget=1, horizon=9, features=1, seed=1) for _ in "ab")
+    decision = ours.decide([0.0], 0.6)
+    own = twin.decide([0.0], 0.01)
+    calls: list[Callable[[], object]] = [
+        lambda: twin.cancel(decision),
+        lambda: twin.observe(decision, 1),
+        lambda: twin.observe_many([own, decision], [1, 1]),
+        lambda: twin.cancel(Decision.from_dict(decision.to_dict())),
+    ]
+    for call in calls:
+        unchanged(twin, call, "decision 1 was not made by this policy$")
+    twin.cancel(own)
+    assert (ours.spent, twin.spent) == (0.6, 0.0)
+
+
+def test_a_decision_of_a_copy_that_went_another_way_is_refused() -> None:
+    policy = bccb.make("treat-all", budget=1, horizon=9, features=1)
+    copy = from_bytes(policy.to_bytes())
+    cheap, dear, other = policy.decide([0.0], 0.1), copy.decide([0.0], 0.9), copy.decide([1.0], 0.1)
+    unchanged(policy, lambda: policy.cancel(dear), "not made by this policy, or was changed since")
+    unchanged(policy, lambda: policy.cancel(other), "not made by this policy")
+    unchanged(copy, lambda: copy.cancel(cheap), "not made by this policy, or was changed since")
+    same = from_bytes(policy.to_bytes())  # whereas of a copy that knows it, it is as good
+    same.cancel(cheap)
+    assert same.spent == 0.0
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("action", 0),
+        ("action", 1 + 2**32),
+        ("action", 1 - 2**32),
+        ("action", "1"),
+        ("cost", 0.7),
+        ("cost", None),
+        ("number", 2),
+        ("number", 3),
+        ("number", "1"),
+        ("number", [1]),
+        ("_trace", np.zeros(5)),
+        ("_trace", None),
+    ],
+)
+def test_a_decision_that_was_changed_is_refused(field: str, value: Any) -> None:
+    policy = bccb.make("treat-all", budget=2, horizon=9, features=1)
+    decision = policy.decide([0.0], 0.6)
+    policy.decide([0.0], 0.5)
+    setattr(decision, field, value)
+    for call in (lambda: policy.cancel(decision), lambda: policy.observe(decision, 1)):
+        unchanged(policy, call, "was not made by this policy")
+
+
+def test_features_that_were_written_into_are_not_learned() -> None:
+    policy = policy_of()
+    decision = policy.decide([0.3, 0.1], 0.5)
+    decision.features[0] = 9.0
+    unchanged(policy, lambda: policy.observe(decision, 1), "or was changed since")
+
+
+def test_what_is_cancelled_twice_or_was_refunded_before_changes_nothing() -> None:
+    policy = bccb.make("treat-all", budget=1, horizon=9, features=1)
+    decision = policy.decide([0.0], 0.6)
+    policy.refund(600_000)
+    before = policy.to_bytes()
+    with pytest.raises(InputError, match="a refund is 0.6, but must be from 0 to the 0.0 spent"):
+        policy.cancel(decision)
+    assert policy.to_bytes() == before
 
 
 def test_a_decision_that_nothing_was_affordable_for_is_told_in_json() -> None:
@@ -254,9 +336,9 @@ def test_load_refuses_other_formats_and_layouts(tmp_path: Path) -> None:
         parts = dict(file)
     header = json.loads(parts["header"].tobytes())
     for change, message in (
-        ({"format": 99}, "the format of a saved policy is 99, but must be 3"),
+        ({"format": 99}, "the format of a saved policy is 99, but must be 4"),
         ({"composition": {**header["composition"], "estimator": "ridge-pair"}}, "the layout of"),
-        ({"composition": {**header["composition"], "estimator": "crystal-ball"}}, "KeyError"),
+        ({"composition": {**header["composition"], "estimator": "crystal-ball"}}, "composition is"),
         ({"name": None, "composition": []}, "a saved policy"),
     ):
         text = json.dumps({**header, **change}).encode()
@@ -276,8 +358,8 @@ def test_load_refuses_arrays_that_cannot_be_a_policys(tmp_path: Path) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"memory": parts["memory"].astype(np.float32)}, "the memory of a saved policy"),
         ({"memory": parts["memory"][:-1]}, "the memory of a saved policy"),
-        ({"memory": np.full_like(parts["memory"], np.nan)}, "with finite numbers"),
-        ({"counts": rich_counts}, "within its budget"),
+        ({"memory": np.full_like(parts["memory"], np.nan)}, "finite numbers"),
+        ({"counts": rich_counts}, "the remaining of a saved policy is 1000000000000, but"),
         ({"counts": parts["counts"][:-1]}, "the counts of a saved policy"),
     ]
     for change, message in cases:

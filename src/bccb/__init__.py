@@ -15,7 +15,7 @@ from bccb.policies import POLICIES, make
 from bccb.policy import Policy, load
 from bccb.types import Log
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "POLICIES",

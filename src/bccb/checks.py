@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
+from pathlib import Path
+from types import UnionType
 from typing import Any
 
 import numpy as np
 
 from bccb.errors import InputError
-from bccb.types import Floats
+from bccb.types import Floats, as_floats
 
 
 def number(field: str, value: Any) -> float:
@@ -34,10 +37,25 @@ def whole(field: str, value: Any, least: int, most: int) -> int:
 
 def floats(field: str, values: Any) -> Floats:
     """An array of numbers."""
+    return as_floats(field, values)
+
+
+def path(field: str, value: Any) -> Path:
+    """The name of a file."""
     try:
-        return np.asarray(values, np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise InputError(field, values, "numbers") from None
+        found = Path(value)
+        os.fsencode(found)
+    except (TypeError, ValueError):
+        raise InputError(field, value, "the name of a file") from None
+    if "\0" in str(found):
+        raise InputError(field, value, "the name of a file")
+    return found
+
+
+def instance(field: str, value: Any, kind: type | UnionType, allowed: str) -> None:
+    """An object of this class."""
+    if not isinstance(value, kind):
+        raise InputError(field, value, allowed)
 
 
 def matrix(field: str, values: Any, columns: int) -> Floats:

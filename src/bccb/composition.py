@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from bccb import drivers
+from bccb.errors import InputError
 from bccb.estimators import ESTIMATORS
 from bccb.explorers import EXPLORERS
 from bccb.kernels.component import Component
 from bccb.kernels.jit import bind
 from bccb.kernels.scaling import READERS, SCALER
+from bccb.kernels.trace import TRACE
 from bccb.pacers import PACERS
 
 # In this order: each may call those before it
@@ -48,6 +50,18 @@ class Composition:
         """The composition in plain types."""
         return asdict(self)
 
+    @classmethod
+    def from_dict(cls, kept: Any) -> Composition:
+        """The composition that :meth:`to_dict` gave."""
+        try:
+            made = cls(**kept)
+            known = len(made.components) == 3 and isinstance(made.cost_aware, bool)
+        except (TypeError, KeyError):
+            known = False
+        if not known:
+            raise InputError("composition", kept, "components of this version")
+        return made
+
     @property
     def name(self) -> str:
         """A name unlike that of any other composition."""
@@ -58,6 +72,10 @@ class Composition:
         """Where the estimator, the explorer and the pacer begin in the memory, and its end."""
         sizes = [SCALER.size(d), *(part.layout.size(d, K) for part in self.components)]
         return [int(at) for at in np.cumsum(sizes)]
+
+    def trace_size(self, d: int, K: int) -> int:
+        """The length of a trace."""
+        return TRACE.size(d, K, self.components[1].layout.size(d, K))
 
 
 @cache

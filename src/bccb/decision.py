@@ -6,19 +6,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bccb import checks
 from bccb.composition import Composition, compose
 from bccb.errors import InputError
-from bccb.types import Floats
+from bccb.kernels.counts import MOST_FEATURES, MOST_TREATMENTS, MOST_USERS
+from bccb.kernels.soundness import LARGE, within
+from bccb.types import MOST_FEATURE, Floats
 
 
 class Origin(NamedTuple):
-    """The policy that a decision comes from, as far as its decisions can tell."""
+    """The policy that a decision comes from."""
 
     name: str
     composition: Composition
     features: int
     treatments: int
     seed: int
+    policy: str  # the id of this one policy: others may have the same seed
+
+    @property
+    def trace_size(self) -> int:
+        """The length of its traces."""
+        return self.composition.trace_size(self.features, self.treatments)
 
 
 class Decision:
@@ -59,10 +68,8 @@ class Decision:
     def probability_of(self, action: int) -> float:
         """The probability that ``action``, 0..K, was taken on this user."""
         d, K = self._origin.features, self._origin.treatments
-        if not 0 <= action <= K:
-            raise InputError("action", action, f"from 0 to {K}")
         kernel = compose(self._origin.composition)["probability"]
-        return float(kernel(d, K, self._trace, action))
+        return float(kernel(d, K, self._trace, checks.whole("action", action, 0, K)))
 
     @property
     def features(self) -> Floats:
@@ -80,20 +87,24 @@ class Decision:
     @classmethod
     def from_dict(cls, kept: dict[str, Any]) -> Decision:
         """The decision that :meth:`to_dict` told."""
+        checks.instance("decision", kept, dict, "as to_dict tells it")
         try:
-            origin = dict(kept["origin"])
-            origin["composition"] = Composition(**origin["composition"])
-            trace = [-np.inf if value is None else value for value in kept["trace"]]
+            told = kept["origin"]
+            origin = Origin(**{**told, "composition": Composition.from_dict(told["composition"])})
+            checks.whole("features", origin.features, 0, MOST_FEATURES)
+            K = checks.whole("treatments", origin.treatments, 1, MOST_TREATMENTS)
+            values = [-np.inf if value is None else value for value in kept["trace"]]
+            trace = checks.floats("trace", values)
             return cls(
-                int(kept["number"]),
-                int(kept["action"]),
-                float(kept["cost"]),
-                float(kept["price"]),
-                float(kept["score"]),
-                np.array(trace, np.float64),
-                Origin(**origin),
+                checks.whole("number", kept["number"], 1, MOST_USERS),
+                checks.whole("action", kept["action"], 0, K),
+                checks.number("cost", kept["cost"]),
+                checks.number("price", kept["price"]),
+                checks.number("score", kept["score"]),
+                _checked(trace, origin),
+                origin,
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise InputError("decision", kept, f"as to_dict tells it ({error!r})") from None
 
     def __repr__(self) -> str:
@@ -101,3 +112,21 @@ class Decision:
             f"Decision(number={self.number}, action={self.action}, cost={self.cost:g}, "
             f"price={self.price:g}, score={self.score:g})"
         )
+
+
+def _checked(trace: Floats, origin: Origin) -> Floats:
+    """A trace from which the kernels can compute probabilities."""
+    d, K = origin.features, origin.treatments
+    if trace.shape != (origin.trace_size,):
+        raise InputError("the shape of trace", trace.shape, f"({origin.trace_size},)")
+    margin, spread, even, explorer = np.split(trace[d:], (K, 2 * K, 3 * K + 1))
+    good = (
+        within(trace[:d], -MOST_FEATURE, MOST_FEATURE)
+        and within(margin[margin > -np.inf], -LARGE, LARGE)
+        and within(spread, 0.0, LARGE)
+        and within(even, 0.0, 1.0)
+    )
+    if not good:
+        raise InputError("trace", trace.tolist(), "that of a decision")
+    origin.composition.components[1].check(explorer, d, K)
+    return trace

@@ -12,10 +12,11 @@ from bccb.errors import InputError
 
 
 @contextmanager
-def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A draft beside ``path`` that takes its place when the block ends well, and vanishes else.
+def written_whole(path: str | os.PathLike[str], private: bool = False) -> Iterator[Path]:
+    """A draft beside ``path`` that takes its place when the block ends well, or is removed.
 
-    In the same folder, so that the rename stays within one file system and is atomic.
+    In the same folder, so that the rename stays within one file system and is atomic. A ``private``
+    file is its owner's alone from the start.
     """
     try:
         target = Path(path).resolve()  # through links, which stay what they are
@@ -26,6 +27,8 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     if not plain:
         raise InputError("path", str(path), "a regular file, not a folder or a device")
     try:
+        if private:
+            os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         yield draft
         with draft.open("rb") as file:
             os.fsync(file.fileno())

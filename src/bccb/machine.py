@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bccb import drivers
+from bccb import checks, drivers
 from bccb.composition import Composition, compose
 from bccb.errors import InputError, StateError
 from bccb.kernels import counts as count
+from bccb.kernels.counts import MOST_USERS
 from bccb.kernels.trace import SPACE
 from bccb.money import COST_RANGE, LEAST_COST, MICROS, MOST_COST, MOST_MONEY
 from bccb.types import (
@@ -19,9 +20,6 @@ from bccb.types import (
     Ints,
     Log,
 )
-
-MOST_USERS = 2**53
-
 
 NONE = np.empty(0, np.int64)
 
@@ -107,9 +105,10 @@ class Machine:
         The money that is left is paced over them. For campaigns that end at a time, or whose
         traffic turns out to be other than it was thought.
         """
-        if not 0 <= users <= MOST_USERS:
+        expected = checks.number("users", users)
+        if not 0 <= expected <= MOST_USERS:
             raise InputError("users", users, f"from 0 to {MOST_USERS}")
-        self.counts[count.HORIZON] = self.counts[count.NUMBER] + max(round(users), 1)
+        self.counts[count.HORIZON] = self.counts[count.NUMBER] + max(round(expected), 1)
 
     def begin_with(self, micros: int) -> None:
         """Have this budget, to the micro, before the first user."""
@@ -123,6 +122,7 @@ class Machine:
 
     def add_micros(self, micros: int) -> None:
         """Add to the budget, and plan anew from here: what is left is for the users to come."""
+        checks.instance("what is added to the budget", micros, int | np.integer, "whole micros")
         whole = int(self.counts[count.BUDGET]) + micros
         if micros < 1 or whole > MOST_MONEY:
             told = f"above 0, with the budget at most {MOST_MONEY // MICROS:,}"
@@ -134,6 +134,7 @@ class Machine:
 
     def refund(self, micros: int) -> None:
         """Take back what a decision paid, or a part of it: its treatment was not delivered."""
+        checks.instance("a refund", micros, int | np.integer, "whole micros")
         if not 0 <= micros <= self.counts[count.BUDGET] - self.counts[count.REMAINING]:
             raise InputError("a refund", micros / MICROS, f"from 0 to the {self.spent} spent")
         self.counts[count.REMAINING] += micros
@@ -201,6 +202,7 @@ class Machine:
         if self.composition.fitted and not self.needs_history:
             rows = self.counts[count.HISTORY]
             raise StateError(f"{self.name} was fitted on {rows} rows: it takes history once")
+        checks.instance("log", log, Log, "a Log, such as read_log gives")
         self.check(log.features.shape[1], log.treatments)
         estimator = self.composition.components[0]
         if estimator.fit is not None:
@@ -214,6 +216,7 @@ class Machine:
 
     def adopt(self, other: Machine) -> None:
         """Take over what a policy of the same make, but perhaps another budget, has learned."""
+        checks.instance("the other policy", other, Machine, "a policy")
         same = self.composition == other.composition and self.parameters == other.parameters
         if not same or self.memory.shape != other.memory.shape or self.decisions:
             raise StateError(f"{self.name} cannot adopt what {other.name} has learned")
@@ -236,6 +239,7 @@ class Machine:
     def restore(self, state: bytes) -> None:
         """Continue from what :meth:`snapshot` gave."""
         size = self.counts.nbytes
+        checks.instance("a state", state, bytes, "what snapshot gave")
         if len(state) != size + self.memory.nbytes:
             raise StateError(f"a state of {len(state)} bytes is not one of this {self.name}")
         self.counts[:] = np.frombuffer(state[:size], np.int64)

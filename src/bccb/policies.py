@@ -142,7 +142,7 @@ def make(
 
 def spec_of(name: str) -> Spec:
     """The row of the table with this name."""
-    if name not in POLICIES:
+    if not isinstance(name, str) or name not in POLICIES:
         close = get_close_matches(str(name), POLICIES, n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
         raise InputError("policy", name, f"one of {', '.join(POLICIES)}{hint}")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import io
-import json
 import os
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+import secrets
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +17,19 @@ from bccb.decision import Decision, Origin
 from bccb.errors import InputError, StateError
 from bccb.files import written_whole
 from bccb.kernels import counts as count
-from bccb.machine import MOST_USERS, Machine
+from bccb.kernels.counts import MOST_FEATURES, MOST_TREATMENTS, MOST_USERS
+from bccb.machine import Machine
 from bccb.money import MICROS, budget_in_micros, cost_in_micros, cost_micros
+from bccb.saved import Saved, pack, unpack
 from bccb.types import OUTCOME_RANGE, Floats, Ints
 
-FORMAT = 3  # of saved policies
 MOST_MEMORY = 100_000_000  # float64 numbers, 800 MB
+
+# What a policy keeps of a decision that waits: its cost, and a checksum of its trace and action. A
+# decision that comes back must have the same, so that one which was changed, or comes from a copy
+# of the policy that went another way, is refused; and money that returns was paid by this policy.
+Receipt: TypeAlias = tuple[float, int]
+crc32: Callable[[Any, int], int] = zlib.crc32
 
 
 class Policy(Machine):
@@ -39,14 +46,20 @@ class Policy(Machine):
     """
 
     def __init__(
-        self, name: str, composition: Composition, counts: Ints, memory: Floats, waiting: set[int]
+        self,
+        name: str,
+        composition: Composition,
+        counts: Ints,
+        memory: Floats,
+        id_: str,
+        waiting: dict[int, Receipt],
     ) -> None:
         super().__init__(name, composition, counts, memory)
         self._waiting = waiting
         self._x = np.empty(self.features)
         self._costs = np.empty(self.treatments, np.int64)
         self._origin = Origin(
-            name, composition, self.features, self.treatments, int(counts[count.SEED])
+            name, composition, self.features, self.treatments, int(counts[count.SEED]), id_
         )
         self._shape = (self.features,)
 
@@ -77,10 +90,12 @@ class Policy(Machine):
             self._costs[0] = cost_in_micros(cost)
         else:
             self._take_costs(cost)
-        self.check_history()
+        if self.needs_history:
+            self.check_history()
         number, action, paid, price, score, trace = self.step(self._x, self._costs)
-        self._waiting.add(number)
-        return Decision(number, action, paid / MICROS, price, score, trace, self._origin)
+        cost = paid / MICROS
+        self._waiting[number] = cost, crc32(trace, action)
+        return Decision(number, action, cost, price, score, trace, self._origin)
 
     def decide_many(self, x: npt.ArrayLike, costs: npt.ArrayLike) -> list[Decision]:
         """Decide on one user a row, as :meth:`decide` would one after the other; all or none."""
@@ -96,43 +111,50 @@ class Policy(Machine):
         self.check_history()
         first = self.decisions + 1
         actions, paid, prices, scores, traces = self.steps(xs, micros)
-        self._waiting.update(range(first, first + n))
         rows = zip(
             *(actions.tolist(), (paid / MICROS).tolist(), prices.tolist(), scores.tolist()),
             strict=True,
         )
-        return [Decision(first + i, *row, traces[i], self._origin) for i, row in enumerate(rows)]
+        made = [Decision(first + i, *row, traces[i], self._origin) for i, row in enumerate(rows)]
+        for each in made:
+            self._waiting[each.number] = each.cost, crc32(each._trace, each.action)
+        return made
 
     def observe(self, decision: Decision, outcome: float) -> None:
         """Learn the outcome, from 0 to 1, of a decision: in any order, after any delay, once."""
         y = outcome if type(outcome) is float else checks.number("outcome", outcome)
         if not 0.0 <= y <= 1.0:
             raise InputError("outcome", outcome, OUTCOME_RANGE)
-        self._check_decision(decision)
-        self._waiting.remove(decision.number)
+        self._receipt(decision)
+        del self._waiting[decision.number]
         self.take(decision._trace, decision.action, y)
 
     def cancel(self, decision: Decision) -> None:
         """Undo a decision that was not carried out: its money returns and nothing is learned."""
-        self._check_decision(decision)
-        self._waiting.remove(decision.number)
-        self.refund(round(decision.cost * MICROS))
+        cost, _ = self._receipt(decision)
+        self.refund(round(cost * MICROS))
+        del self._waiting[decision.number]
 
     def observe_many(self, decisions: Sequence[Decision], outcomes: npt.ArrayLike) -> None:
         """Learn the outcomes of several decisions, in their order; all or none."""
+        try:
+            decisions = list(decisions)
+        except TypeError:
+            raise InputError("decisions", decisions, "a list of decisions") from None
         ys = checks.floats("outcomes", outcomes)
         if ys.shape != (len(decisions),):
             raise InputError("the shape of outcomes", ys.shape, f"({len(decisions)},)")
         for i in np.flatnonzero(~((ys >= 0) & (ys <= 1)))[:1]:
             raise InputError(f"outcome {i}", float(ys[i]), OUTCOME_RANGE)
-        numbers = {decision.number for decision in decisions}
         for decision in decisions:
-            self._check_decision(decision)
+            self._receipt(decision)
+        numbers = {decision.number for decision in decisions}
         if len(numbers) < len(decisions):
             raise StateError("a decision stands twice in this list, and can be observed only once")
         if not decisions:
             return
-        self._waiting -= numbers
+        for number in numbers:
+            del self._waiting[number]
         traces = np.array([decision._trace for decision in decisions])
         actions = np.array([decision.action for decision in decisions], np.int64)
         self.kernels["observe_many"](self.counts, self.memory, traces, actions, ys, self._space)
@@ -141,24 +163,20 @@ class Policy(Machine):
 
     def to_bytes(self) -> bytes:
         """The whole state; :func:`from_bytes` continues from it bit for bit."""
-        header = {
-            "format": FORMAT,
-            "name": self.name,
-            "composition": self.composition.to_dict(),
-        }
-        buffer = io.BytesIO()
-        np.savez(
-            buffer,
-            header=np.frombuffer(json.dumps(header).encode(), np.uint8),
-            counts=self.counts,
-            memory=self.memory,
-            waiting=np.array(sorted(self._waiting), np.int64),
+        rows = [
+            (number, round(cost * MICROS), checksum)
+            for number, (cost, checksum) in sorted(self._waiting.items())
+        ]
+        waiting = np.array(rows, np.int64).reshape(-1, 3)
+        return pack(
+            Saved(
+                self.name, self._origin.policy, self.composition, self.counts, self.memory, waiting
+            )
         )
-        return buffer.getvalue()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the whole state to a file, which appears whole or not at all."""
-        with written_whole(path) as draft:
+        with written_whole(checks.path("path", path)) as draft:
             draft.write_bytes(self.to_bytes())
 
     def _take_costs(self, cost: float | Sequence[float] | Floats) -> None:
@@ -173,13 +191,23 @@ class Policy(Machine):
             return InputError("the number of features in x", len(x), f"{self.features}")
         return InputError("the shape of x", x.shape, f"{self._shape}")
 
-    def _check_decision(self, decision: Decision) -> None:
+    def _receipt(self, decision: Decision) -> Receipt:
+        """What was kept of a decision of this policy that waits, and is as it was made."""
+        if not isinstance(decision, Decision):
+            raise InputError("decision", decision, "what decide or Decision.from_dict gave")
         ours = decision._origin is self._origin or decision._origin == self._origin
-        whole = len(decision._trace) == self.trace_size and 0 <= decision.action <= self.treatments
-        if not ours or not whole or not 0 < decision.number <= self.decisions:
-            raise StateError(f"decision {decision.number} was not made by this policy")
-        if decision.number not in self._waiting:
+        try:
+            kept = self._waiting.get(decision.number)
+            told = decision.cost, crc32(decision._trace, decision.action)
+            if ours and kept == told and 0 <= decision.action <= self.treatments:
+                return kept
+            made = 0 < decision.number <= self.decisions
+        except (TypeError, ValueError, OverflowError, BufferError):  # somebody wrote into it
+            made = False
+        if ours and made and kept is None:
             raise StateError(f"decision {decision.number} was observed or cancelled already")
+        changed = ", or was changed since" if ours and made else ""
+        raise StateError(f"decision {decision.number} was not made by this policy{changed}")
 
 
 def assemble(
@@ -198,8 +226,8 @@ def assemble(
 
     ``after_history`` makes it wait for history, though its estimator could begin without.
     """
-    d = checks.whole("features", features, 0, 100_000)
-    K = checks.whole("treatments", treatments, 1, 1_000)
+    d = checks.whole("features", features, 0, MOST_FEATURES)
+    K = checks.whole("treatments", treatments, 1, MOST_TREATMENTS)
     counts = np.zeros(count.COUNTS, np.int64)
     counts[count.FEATURES], counts[count.TREATMENTS] = d, K
     counts[count.SEED] = checks.whole("seed", seed, 0, 2**63 - 1)
@@ -224,13 +252,13 @@ def assemble(
         known = [key for part in composition.components for key in part.parameters]
         allowed = f"one of {', '.join(known)}" if known else "absent: it has no parameters"
         raise InputError(f"a parameter of {name}", next(iter(rest)), allowed)
-    return Policy(name, composition, counts, memory, set())
+    return Policy(name, composition, counts, memory, secrets.token_hex(8), {})
 
 
 def load(path: str | os.PathLike[str]) -> Policy:
     """The policy that :meth:`Policy.save` wrote."""
     try:
-        kept = Path(path).read_bytes()
+        kept = checks.path("path", path).read_bytes()
     except OSError as error:
         raise InputError("path", str(path), f"a file that can be read ({error})") from None
     try:
@@ -241,29 +269,8 @@ def load(path: str | os.PathLike[str]) -> Policy:
 
 def from_bytes(kept: bytes) -> Policy:
     """The policy that :meth:`Policy.to_bytes` told, checked."""
-    try:
-        with np.load(io.BytesIO(kept), allow_pickle=False) as file:
-            header = json.loads(file["header"].tobytes())
-            counts, memory, waiting = file["counts"], file["memory"], file["waiting"]
-            name, composition = str(header["name"]), Composition(**header["composition"])
-            _ = header["format"], composition.components
-    except Exception as error:  # whatever a stranger's bytes make of NumPy, zip and JSON
-        raise InputError(
-            "a saved policy", f"{len(kept)} bytes", f"readable ({type(error).__name__})"
-        ) from None
-    if header["format"] != FORMAT:
-        raise InputError("the format of a saved policy", header["format"], f"{FORMAT}")
-    for field, array, kind, shape in (
-        ("counts", counts, np.int64, (count.COUNTS,)),
-        ("memory", memory, np.float64, (counts.flat[-1],)),
-        ("waiting", waiting, np.int64, waiting.shape[:1]),
-    ):
-        if array.dtype != kind or array.shape != shape:
-            raise InputError(f"the {field} of a saved policy", array.shape, f"{shape} of {kind}")
-    d, K = int(counts[count.FEATURES]), int(counts[count.TREATMENTS])
-    layout, money = counts[count.AT_ESTIMATOR :].tolist(), counts[count.REMAINING]
-    if min(d, K - 1) < 0 or composition.offsets(d, K) != layout:
-        raise InputError("the layout of a saved policy", layout, "that of this version")
-    if not 0 <= money <= counts[count.BUDGET] or not np.isfinite(memory).all():
-        raise InputError("a saved policy", name, "with finite numbers, within its budget")
-    return Policy(name, composition, counts, memory, set(waiting.tolist()))
+    saved = unpack(kept)
+    waiting: dict[int, Receipt] = {
+        number: (paid / MICROS, checksum) for number, paid, checksum in saved.waiting.tolist()
+    }
+    return Policy(saved.name, saved.composition, saved.counts, saved.memory, saved.id, waiting)

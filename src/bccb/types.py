@@ -15,6 +15,17 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 
 
+def as_floats(field: str, values: Any) -> Floats:
+    """An array of numbers, or a refusal."""
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind in "biufO":
+            return array.astype(np.float64, copy=False)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise InputError(field, values, "numbers")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Log:
     """The log of a randomised trial, or of decisions whose probabilities were kept: one row a user,
@@ -44,7 +55,7 @@ class Log:
 
     def __post_init__(self) -> None:
         for field in (*ROWS, "known_shares"):
-            if getattr(self, field) is not None:
+            if getattr(self, field) is not None or field in ROWS[:4]:
                 object.__setattr__(self, field, self._array(field))
         self._check_shapes()
         d, K = self.features.shape[1], self.treatments
@@ -52,20 +63,24 @@ class Log:
             ("feature_names", d, tuple(f"x{j}" for j in range(d))),
             ("treatment_names", K, tuple(f"treatment-{k}" for k in range(1, K + 1))),
         ):
-            object.__setattr__(self, field, tuple(getattr(self, field)) or names)
+            given = getattr(self, field)
+            try:
+                object.__setattr__(self, field, tuple(given) or names)
+            except TypeError:
+                raise InputError(field, given, "a list of names") from None
             if len(getattr(self, field)) != count:
                 raise InputError(f"the number of {field}", len(getattr(self, field)), f"{count}")
         self._check_values()
 
     def _array(self, field: str) -> Floats | Ints:
         value = getattr(self, field)
-        try:
-            array = np.ascontiguousarray(value, None if field in WHOLE else np.float64)
-        except (TypeError, ValueError):
-            raise InputError(field, value, "numbers") from None
         if field not in WHOLE:
-            return array
-        with np.errstate(invalid="ignore"):  # what is no number does not equal itself
+            return np.ascontiguousarray(as_floats(field, value))
+        try:
+            array = np.ascontiguousarray(value)
+        except ValueError:
+            raise InputError(field, value, "numbers") from None
+        with np.errstate(invalid="ignore"):  # what cannot be whole is refused
             whole = array.astype(np.int64) if array.dtype.kind in "iufb" else None
         if whole is None or not (whole == array).all():
             raise InputError(field, value, "whole numbers")
@@ -117,9 +132,12 @@ class Log:
     def take(self, rows: Ints) -> Log:
         """The log of these rows; the shares stay those of the whole trial."""
         given = {field: getattr(self, field) for field in ROWS}
-        taken: dict[str, Any] = {
-            field: None if array is None else array[rows] for field, array in given.items()
-        }
+        try:
+            taken: dict[str, Any] = {
+                field: None if array is None else array[rows] for field, array in given.items()
+            }
+        except (IndexError, ValueError) as error:
+            raise InputError("rows", rows, f"rows of the log ({error})") from None
         return replace(self, **taken, known_shares=self.shares)
 
     @property

@@ -210,7 +210,10 @@ def test_simulate_writes_a_log_that_reads_back(run: Run, tmp_path: Path) -> None
         (["compare", "--data", "TRIAL", "--users", "900", "--history", "200"], "from 0 to 100"),
         (["compare", "--data", "TRIAL.txt"], "a file that exists"),
         (["simulate", "out.csv"], "path is 'out.csv', but must be a .parquet file"),
-        (["simulate", "out.parquet", "--users", "0"], "users is 0, but must be from 1 to"),
+        (
+            ["simulate", "out.parquet", "--users", "0"],
+            "users is 0, but must be a whole number from 1 to",
+        ),
         (["simulate", "out.parquet", "--outcome", "sale"], "outcome is 'sale', but must be"),
         (["data", "describe", "absent.parquet"], "a file that exists"),
         (["evaluate", "absent.parquet"], "a file that exists"),

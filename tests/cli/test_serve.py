@@ -66,7 +66,7 @@ def test_a_second_service_on_a_ledger_is_refused_and_the_first_goes_on(ledger: P
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--host", "no.such.host.invalid"], "address is 'no.such.host.invalid:0', but must be"),
+        (["--host", "no.such.host.invalid"], "no.such.host.invalid can be reached from"),
         (["--port", "70000"], "address is '127.0.0.1:70000', but must be"),
         (["--ledger", "nowhere/bccb.sqlite"], "cannot open the ledger nowhere/bccb.sqlite: unable"),
     ],
@@ -77,6 +77,15 @@ def test_what_cannot_be_served_is_one_sentence(
     monkeypatch.chdir(tmp_path)
     ran = bccb("serve", *(["--port", 0] if "--port" not in arguments else []), *arguments)
     assert one_error(ran).startswith(f"error: {told}")
+
+
+def test_without_keys_an_open_address_is_refused_before_anything_is_opened(ledger: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ran = bccb("serve", "--host", "0.0.0.0", "--port", port, "--ledger", ledger)
+    told = one_error(ran)
+    assert told.startswith("error: 0.0.0.0 can be reached from elsewhere, and there is no API key")
+    assert not ledger.exists()
 
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="there is no IPv6 here")

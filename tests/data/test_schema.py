@@ -54,7 +54,7 @@ def test_an_absent_column_is_named_with_those_present(change: dict[str, Any], me
         ({"probability": "p", "features": ("p",)}, "feature is 'p', but must be none of 'arm'"),
         ({"status": "s", "features": ("s",)}, "feature is 's', but must be none of 'arm', 'sale'"),
         ({"cost": 0.0}, "cost is 0.0, but must be at least"),
-        ({"cost": float("nan")}, "cost is nan, but must be at least"),
+        ({"cost": float("nan")}, "cost is nan, but must be a finite number"),
         ({"shares": (0.5, 0.4)}, r"shares is \(0.5, 0.4\), but must be all above 0, with the sum"),
         ({"shares": (1.0, 0.0)}, "shares is .*, but must be all above 0"),
     ],

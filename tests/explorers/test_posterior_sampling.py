@@ -117,6 +117,16 @@ def situations(draw: st.DrawFn) -> tuple[list[float], list[float]]:
     return [draw(gaps) for _ in range(K)], [draw(sizes) for _ in range(K)]
 
 
+@pytest.mark.parametrize("width", [5e-324, 7.3e-310, 1e-200, 1e-90])
+def test_a_width_next_to_nothing_gives_numbers(width: float) -> None:
+    for margin in ([0.1, 0.2, -0.1], [-1.0, 1e-300, 0.0], [0.3, 0.3, 0.3], [1.0, -INF, 1.0]):
+        for spread in ([0.1, 1e-9, 1.0], [0.0, 1e-160, 3.0], [1.0, 1.0, 1.0]):
+            p = chances(margin, spread, width)
+            assert ((p >= 0.0) & (p <= 1.0)).all()
+            assert p.sum() == pytest.approx(1.0, abs=1e-8)
+    assert np.isfinite(bonuses(width, [1.0, 1e-300], 3)).all()
+
+
 @pytest.mark.parametrize("orders", [0.0, 3.0, 9.0])
 def test_chances_of_a_hundred_treatments_are_the_shares_of_draws(orders: float) -> None:
     K, n = 100, 20_000

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -13,15 +15,22 @@ from processes import bccb
 
 from bccb.errors import StateError
 from bccb.ledger.event import Event
-from bccb.ledger.ledger import Account, DamagedError, Ledger, LedgerError, Snapshot
+from bccb.ledger.ledger import (
+    Account,
+    DamagedError,
+    Ledger,
+    LedgerError,
+    RefusedError,
+    Snapshot,
+)
 from bccb.ledger.statements import migrations
 
 BUDGET = 1_000_000
 ACCOUNT = Account(1, "c1", "autumn", 3, 99, 0, BUDGET, 200_000, 300_000)
 EVENTS = (
     Event(1, 1, 10, "opened", "c1", money=BUDGET, remaining=BUDGET, detail=b"{}"),
-    Event(1, 2, 11, "decision", "u1", 0, 1, 500_000, remaining=500_000, detail=b"trace"),
-    Event(1, 3, 12, "settlement", "u1", 0, money=200_000, remaining=500_000, seal=99),
+    Event(1, 2, 11, "decision", "u1", 1, 1, 500_000, None, 0.0, 1.0, 500_000, b"trace"),
+    Event(1, 3, 12, "settlement", "u1", 1, money=200_000, remaining=500_000, seal=99),
 )
 
 
@@ -107,6 +116,8 @@ def test_the_journal_cannot_be_cut(file: sqlite3.Connection) -> None:
         file.execute("DELETE FROM journal WHERE sequence = 3")
 
 
+DECISION = EVENTS[1]._replace(sequence=4, decision="u2")
+INFINITE, NAN = float("inf"), float("nan")
 BAD_EVENTS = {
     "a decision made twice": EVENTS[1]._replace(sequence=4),
     "a settlement made twice": EVENTS[2]._replace(sequence=4, money=1),
@@ -114,14 +125,29 @@ BAD_EVENTS = {
     "a sequence of none": EVENTS[2]._replace(sequence=0, decision="u2"),
     "money below zero": EVENTS[2]._replace(sequence=4, decision="u2", money=-1),
     "less than nothing left": EVENTS[1]._replace(sequence=4, decision="u2", remaining=-1),
-    "an outcome above 1": Event(1, 4, 13, "outcome", "u1", value=1.5),
-    "an outcome below 0": Event(1, 4, 13, "outcome", "u1", value=-0.5),
-    "a probability above 1": Event(1, 4, 13, "decision", "u2", probability=1.1),
-    "text as money": Event(1, 4, 13, "decision", "u2", money="much"),  # type: ignore[arg-type]
-    "half a micro": Event(1, 4, 13, "decision", "u2", money=0.5),  # type: ignore[arg-type]
-    "no time": Event(1, 4, None, "decision", "u2"),  # type: ignore[arg-type]
-    "no kind": Event(1, 4, 13, None, "u2"),  # type: ignore[arg-type]
-    "text as detail": Event(1, 4, 13, "decision", "u2", detail="text"),  # type: ignore[arg-type]
+    "an outcome above 1": Event(1, 4, 13, "outcome", "u1", action=1, value=1.5),
+    "an outcome below 0": Event(1, 4, 13, "outcome", "u1", action=1, value=-0.5),
+    "an outcome that is no number": Event(1, 4, 13, "outcome", "u1", action=1, value=NAN),
+    "an outcome of no value": Event(1, 4, 13, "outcome", "u1", action=1),
+    "an outcome of no action": Event(1, 4, 13, "outcome", "u1", value=1.0),
+    "an expiry of no value": Event(1, 4, 13, "expiry", "u1"),
+    "a probability above 1": DECISION._replace(probability=1.1),
+    "a probability of 0": DECISION._replace(probability=0.0),
+    "a probability that is no number": DECISION._replace(probability=NAN),
+    "no probability": DECISION._replace(probability=None),
+    "a price that is no number": DECISION._replace(price=NAN),
+    "a price without end": DECISION._replace(price=INFINITE),
+    "a price without end below 0": DECISION._replace(price=-INFINITE),
+    "no price": DECISION._replace(price=None),
+    "no action": DECISION._replace(action=None),
+    "a decision without a number": DECISION._replace(number=None),
+    "a decision without a trace": DECISION._replace(detail=None),
+    "a price of what is no decision": Event(1, 4, 13, "paused", price=0.5),
+    "text as money": DECISION._replace(money="much"),  # type: ignore[arg-type]
+    "half a micro": DECISION._replace(money=0.5),  # type: ignore[arg-type]
+    "no time": DECISION._replace(at=None),  # type: ignore[arg-type]
+    "no kind": DECISION._replace(kind=None),  # type: ignore[arg-type]
+    "text as detail": DECISION._replace(detail="text"),  # type: ignore[arg-type]
     "an unknown campaign": Event(2, 1, 13, "opened"),
 }
 
@@ -130,9 +156,9 @@ BAD_EVENTS = {
 def test_an_impossible_event_is_refused_and_nothing_of_its_transaction_stays(
     ledger: Ledger, event: Event
 ) -> None:
-    good = Event(1, 5, 13, "decision", "u5")
+    good = DECISION._replace(sequence=5, decision="u5")
     told = "^cannot write to the ledger .*ledger.sqlite: "
-    with pytest.raises(LedgerError, match=told), writing(ledger):
+    with pytest.raises(RefusedError, match=told), writing(ledger):
         ledger.append([good, event])
     assert tuple(ledger.events(1)) == EVENTS
     assert ledger.accounts() == [ACCOUNT]
@@ -141,10 +167,52 @@ def test_an_impossible_event_is_refused_and_nothing_of_its_transaction_stays(
 @pytest.mark.parametrize("first", ["outcome", "expiry", "cancellation"])
 @pytest.mark.parametrize("second", ["outcome", "expiry", "cancellation"])
 def test_a_decision_ends_once(ledger: Ledger, first: str, second: str) -> None:
+    ends = {
+        "outcome": Event(1, 4, 13, "outcome", "u1", action=1, value=1.0),
+        "expiry": Event(1, 4, 13, "expiry", "u1", value=0.0),
+        "cancellation": Event(1, 4, 13, "cancellation", "u1"),
+    }
     with writing(ledger):
-        ledger.append([Event(1, 4, 13, first, "u1")])
-    with pytest.raises(LedgerError, match="UNIQUE"), writing(ledger):
-        ledger.append([Event(1, 5, 13, second, "u1")])
+        ledger.append([ends[first]])
+    with pytest.raises(RefusedError, match="UNIQUE"), writing(ledger):
+        ledger.append([ends[second]._replace(sequence=5)])
+
+
+def test_a_lock_is_the_ledgers_fault_and_no_refusal(ledger: Ledger, path: Path) -> None:
+    ledger._file.execute("PRAGMA busy_timeout = 0")
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(LedgerError, match="locked") as refused:
+            ledger.begin()
+    assert type(refused.value) is LedgerError
+
+
+def test_a_ledger_of_the_first_version_keeps_what_is_refused_today(tmp_path: Path) -> None:
+    """It is upgraded only when asked, so that the version that wrote it can still open it."""
+    path = tmp_path / "ledger.sqlite"
+    with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        file.executescript(f"{migrations()[0]} PRAGMA user_version = 1;")
+        file.execute("INSERT INTO campaigns VALUES (1, 'c1', 'autumn', 1, 0, 0, 1, 0, 0)")
+        row = "1, 1, 13, 'decision', 'u1', 1, 1, 0, NULL, 9e999, NULL, 0, x'00', 0"
+        file.execute(f"INSERT INTO journal VALUES ({row})")
+    with closing(Ledger(path)) as ledger:
+        assert ledger._rows("seal_at", (1, 1)) == [(0,)]
+        assert schema_version(path) == 1
+        with closing(Ledger(path, read_only=True)) as reader:
+            assert next(reader.events(1)).price == INFINITE
+        ledger.upgrade()
+        assert schema_version(path) == len(migrations())
+        ledger.upgrade()
+        event = next(ledger.events(1))
+        assert (event.price, event.probability) == (INFINITE, None)
+        with pytest.raises(RefusedError, match="not finite or not in range"), writing(ledger):
+            ledger.append([event._replace(sequence=2, decision="u2")])
+
+
+def schema_version(path: Path) -> int:
+    with closing(sqlite3.connect(path)) as file:
+        (version,) = file.execute("PRAGMA user_version").fetchone()
+    return int(version)
 
 
 def test_a_budget_request_is_granted_once_but_may_have_the_id_of_a_decision(
@@ -291,7 +359,54 @@ def test_a_ledger_has_one_owner_across_processes(ledger: Ledger, path: Path) -> 
     assert ran.stderr.splitlines()[-1] == f"error: another process serves the ledger {path}"
 
 
+def test_a_lock_is_on_the_file_whatever_its_name(ledger: Ledger, path: Path) -> None:
+    ledger.own()
+    moved = path.with_name("moved.sqlite")
+    path.rename(moved)
+    with closing(Ledger(moved)) as other, pytest.raises(StateError, match="another process serves"):
+        other.own()
+
+
+def test_a_ledger_with_two_names_has_no_owner(path: Path) -> None:
+    link = path.with_name("link.sqlite")
+    link.hardlink_to(path)
+    for name in (path, link):
+        with (
+            closing(Ledger(name)) as ledger,
+            pytest.raises(LedgerError, match=r"has 2 names \(hard links\): remove all but one"),
+        ):
+            ledger.own()
+    link.unlink()
+    with closing(Ledger(path)) as ledger:
+        ledger.own()
+
+
+def test_sqlite_keeps_its_own_locks_beside_ours(ledger: Ledger, path: Path) -> None:
+    """To close a descriptor of the file would drop them."""
+    ledger.own()
+    ledger.begin()
+    with closing(Ledger(path, read_only=True)):
+        pass
+    script = "import sqlite3, sys; sqlite3.connect(sys.argv[1], 0).execute('BEGIN IMMEDIATE')"
+    ran = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True)
+    assert "database is locked" in ran.stderr
+    ledger.roll_back()
+    ran = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+
+
 # Where the file is
+
+
+def test_nothing_is_written_to_a_ledger_that_got_a_second_name(ledger: Ledger, path: Path) -> None:
+    ledger.probe()
+    link = path.with_name("link.sqlite")
+    link.hardlink_to(path)
+    with pytest.raises(LedgerError, match="has 2 names"), writing(ledger):
+        ledger.append([Event(1, 4, 13, "paused")])
+    link.unlink()
+    assert tuple(ledger.events(1)) == EVENTS
+    ledger.probe()
 
 
 def test_nothing_is_written_to_a_ledger_that_was_removed(ledger: Ledger, path: Path) -> None:
@@ -324,3 +439,26 @@ def test_a_probe_changes_nothing_that_is_told(ledger: Ledger, path: Path) -> Non
         ledger.probe()
         assert list(file.iterdump()) == before
         assert file.execute("PRAGMA user_version").fetchone() == (len(migrations()),)
+
+
+@pytest.mark.parametrize("before", [None, 0o644])
+def test_a_backup_is_its_owners_alone(ledger: Ledger, tmp_path: Path, before: int | None) -> None:
+    copy = tmp_path / "backup.sqlite"
+    if before is not None:
+        copy.touch(before)
+    modes: list[str] = []
+    backup = ledger._file.backup
+
+    class Watched:
+        def backup(self, target: sqlite3.Connection) -> None:
+            backup(target)
+            modes.extend(oct(each.stat().st_mode & 0o777) for each in tmp_path.glob(".*"))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ledger, "_file", Watched())
+        ledger.back_up(copy)
+    assert modes
+    assert set(modes) == {"0o600"}  # also while it is written
+    assert oct(copy.stat().st_mode & 0o777) == "0o600"
+    with closing(Ledger(copy, read_only=True)) as found:
+        assert found.accounts() == [ACCOUNT]

@@ -162,7 +162,8 @@ class Book:
         if row.status == "cancelled":
             raise Refused(409)
         if row.status == "expired" or self.late(now, row):
-            return "already_recorded" if reported[0] == 0 else "too_late", 0.0
+            counts = reported[0] == 0 and not self.shadow  # of a shadow, no zero was recorded
+            return "already_recorded" if counts else "too_late", 0.0
         return "recorded", reported[0]
 
     def late(self, now: int, row: Row) -> bool:

@@ -61,7 +61,7 @@ class Calls(Desk):
 
     def observe(self, at: int, id_: str) -> str:
         item = OutcomeItem.model_validate({"decision_id": id_, "value": 1.0})
-        (answer,) = outcomes.observe(self.books, at, "c1", [item], single=True)
+        (answer,) = outcomes.observe(self.books, at, outcomes.Reports("c1", [item], single=True))
         self.commit()
         return str(answer["status"])
 

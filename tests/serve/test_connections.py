@@ -18,7 +18,7 @@ from processes import Server, assert_whole, decisions_in, serving, until, user
 from bccb.serve.body import MOST_BYTES
 
 PATIENCE = 1.0  # seconds
-HOOK = "import bccb.serve.server; bccb.serve.server.REQUEST_SECONDS = {}"
+HOOK = "import bccb.serve.connection as c; c.REQUEST_SECONDS = c.IDLE_SECONDS = {}"
 HANGS = 60.0  # seconds after which something that must come has not
 TEN_MEGABYTES = 10_000_000
 
@@ -135,6 +135,63 @@ def test_a_client_that_falls_silent_is_let_go(server: Server, campaign: str, sen
     assert not [id_ for id_ in decisions_in(server.ledger) if id_.startswith("silent")]
 
 
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+EARLY = b"POST /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("asked", "then"),
+    [
+        (HEALTH, b""),
+        (HEALTH, b"\r\n"),
+        (HEALTH, b"\r\n" * 1_000),
+        (HEALTH, b"GET /hea"),
+        (HEALTH, HEALTH[:-2]),
+        (HEALTH, HEALTH + b"\r\n"),
+        (HEALTH, HEALTH + b"GET /hea"),
+        (HEALTH, HEALTH * 2 + b"GET / HTTP/1.1\r\nContent-Length: 9\r\n\r\n1"),
+        (EARLY, b"1234"),  # answered before its body came
+        (EARLY, b"12"),
+    ],
+)
+def test_a_client_that_falls_silent_after_an_answer_is_let_go(
+    server: Server, asked: bytes, then: bytes
+) -> None:
+    with server.connect() as connection:
+        connection.sendall(asked)
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 ")
+        connection.sendall(then)
+        connection.settimeout(HANGS)
+        answer(connection)  # it ends
+
+
+def test_blank_lines_gain_no_time(server: Server) -> None:
+    with server.connect() as connection:
+        connection.sendall(HEALTH)
+        begin = time.monotonic()
+        with pytest.raises(ConnectionError):
+            while time.monotonic() < begin + HANGS / 2:
+                connection.sendall(b"\r\n")
+                time.sleep(PATIENCE / 20)
+        assert time.monotonic() - begin > PATIENCE / 2
+
+
+def test_blank_lines_without_end_are_cut_off(patient: Server) -> None:
+    with patient.connect() as connection, pytest.raises(ConnectionError):
+        for _ in range(1_000):
+            connection.sendall(b"\r\n" * 10_000)
+
+
+def test_some_requests_may_come_at_once_but_not_any_number(server: Server) -> None:
+    with server.connect() as connection:
+        connection.sendall(HEALTH * 20)
+        assert answer(connection).count(b"HTTP/1.1 200 ") == 20
+    with server.connect() as connection:
+        with suppress(ConnectionError):
+            connection.sendall(HEALTH * 2_000)
+        assert answer(connection).count(b"HTTP/1.1 200 ") < 100
+
+
 @pytest.mark.parametrize("endless", [b"a", b"a: b\r\n"], ids=["line", "lines"])
 def test_a_head_without_end_is_cut_off_before_it_fills_the_memory(
     server: Server, endless: bytes
@@ -237,6 +294,56 @@ def test_what_is_no_request_is_refused_and_harms_nobody(
         told = answer(connection)
     assert told == b"" or told.split()[1][:1] == b"4", told[:100]
     assert server.status("/healthz") == 200
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Server]:
+    """A patient service for eight connections."""
+    (tmp_path / "data").mkdir()
+    hook = f"{HOOK.format(3_600.0)}; c.MOST_CONNECTIONS = 8"
+    with serving(tmp_path / "data" / "bccb.sqlite", hook=hook) as started:
+        yield started
+
+
+def test_silent_connections_give_way_to_new_ones(small: Server) -> None:
+    crowd = [small.connect() for _ in range(30)]
+    for _ in range(5):
+        with small.connect() as connection:
+            connection.sendall(HEALTH + b"\r\n")
+            assert connection.recv(65_536).startswith(b"HTTP/1.1 200 ")
+    for connection in crowd:
+        connection.close()
+
+
+def test_those_within_are_served_and_those_beyond_are_told(small: Server) -> None:
+    campaign = small.open()  # on a connection that stays
+    with small.connect() as kept:
+        kept.sendall(whole(campaign, "kept-0")[:-1])
+        crowd = [small.connect() for _ in range(7)]
+        for connection in crowd:
+            connection.sendall(HEALTH)
+            assert connection.recv(65_536).startswith(b"HTTP/1.1 200 ")
+            connection.sendall(HEALTH[:-2])
+        with small.connect() as connection:
+            connection.sendall(HEALTH)
+            told = answer(connection)
+        assert told.startswith(b"HTTP/1.1 503 ")
+        assert b"urn:bccb:problem:overloaded" in told
+        assert b"retry-after" in told.lower()
+        kept.sendall(whole(campaign, "kept-0")[-1:])
+        assert kept.recv(65_536).startswith(b"HTTP/1.1 200 ")
+        for connection in crowd:
+            connection.close()
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="there is no prlimit here")
+def test_as_many_files_may_be_open_as_the_system_allows(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    hard = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], 4_000)
+    hook = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (100, {hard}))"
+    with serving(tmp_path / "data" / "bccb.sqlite", hook=hook) as started:
+        assert started.status("/healthz") == 200
+        assert resource.prlimit(started.pid, resource.RLIMIT_NOFILE) == (hard, hard)
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="there is no prlimit here")

@@ -44,15 +44,31 @@ def path(past: Past, tmp_path: Path) -> Path:
         ),
     ],
 )
-def test_no_service_starts_on_a_damaged_ledger(path: Path, statement: str, told: str) -> None:
+def test_a_damaged_campaign_is_quarantined_and_the_rest_is_served(
+    path: Path, statement: str, told: str
+) -> None:
     damage(path, statement)
-    before = path.read_bytes()
-    for arguments in (("serve", "--port", 0, "--ledger", path), ("ledger", "verify", path)):
-        ran = bccb(*arguments)
-        assert (ran.returncode, ran.stdout) == (2, "")
-        assert ran.stderr.startswith(f"error: {told}"), ran.stderr
-        assert ran.stderr.count("\n") == 1
-    assert path.read_bytes() == before
+    bad = told.split()[1]
+    (good,) = {"cfirst", "csecond"} - {bad}
+    with serving(path) as server:
+        listed = server.client.get("/v1/campaigns").json()["campaigns"]
+        views = {each["id"]: each for each in listed}
+        assert list(views) == ["csecond", "cfirst"]
+        assert views[bad]["status"] == "quarantined"
+        assert views[bad]["reason"].startswith(told)
+        assert views[good]["status"] == "running"
+        assert server.status("/readyz") == 200
+        user = {"features": {"age": 30, "visits": 1}, "costs": {"email": "0.05", "call": "0.50"}}
+        asked = {"decision_id": "one-more", **user}
+        for campaign, status in ((good, 200), (bad, 409)):
+            answer = server.client.post(f"/v1/campaigns/{campaign}/decisions", json=asked)
+            assert answer.status_code == status, answer.text
+        assert told in server.stderr()
+        assert server.stop() == 0
+    ran = bccb("ledger", "verify", path)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith(f"error: {told}"), ran.stderr
+    assert ran.stderr.count("\n") == 1
 
 
 def test_a_file_whose_pages_are_damaged_is_told(path: Path) -> None:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
+from bccb.ledger.event import Kind
 from bccb.ledger.ledger import Ledger, LedgerError
+from bccb.machine import Machine
 from bccb.serve import engine as engines
 from bccb.serve.books import Books
+from bccb.serve.campaign import Campaign
 from bccb.serve.problem import ProblemError
 from bccb.serve.recovery import load
+from bccb.serve.work import AT_ONCE, LONG
 from serve.service import NEVER, Clock, Service, refused, user
 
 HANGS = 60.0  # seconds after which something that must come has not
@@ -132,41 +137,150 @@ def test_a_refusal_concerns_only_who_asked(service: Service) -> None:
     assert service.run(ask()) == [200, 404]
 
 
-def test_an_unexpected_error_fails_all_that_share_its_commit(
-    service: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def broken(books: Books, at: int) -> None:
+    raise ZeroDivisionError
+
+
+def against_the_rules(books: Books, at: int) -> None:
+    """An event that the campaign would never make, which the schema refuses."""
+    campaign = next(iter(books))
+    event = campaign.turning(at, Kind.PAUSED)
+    books.record(campaign, event._replace(kind="decision", decision="x"))
+
+
+@pytest.mark.parametrize("wrong", [broken, against_the_rules])
+def test_an_unexpected_error_concerns_only_who_asked(
+    service: Service, caplog: pytest.LogCaptureFixture, wrong: Callable[[Books, int], None]
 ) -> None:
-    monkeypatch.setattr(engines, "PAUSE", 0.0)
     campaign = service.open()["id"]
     service.decide(campaign, "before")
 
-    def wrong(books: Books, at: int) -> None:
-        raise ZeroDivisionError
-
-    async def ask() -> tuple[httpx.Response, Any]:
-        asked = post(service, campaign, "a")
+    async def ask() -> tuple[list[httpx.Response], Any]:
+        asked = [post(service, campaign, "a")]
         while not service.engine._jobs:
             await asyncio.sleep(0)
+        bad = asyncio.create_task(service.engine.do(wrong))
+        asked.append(post(service, campaign, "b"))
         with pytest.raises(ProblemError) as found:
-            await service.engine.do(wrong)
-        return await asked, found.value
+            await bad
+        return [await each for each in asked], found.value
 
-    response, problem = service.run(ask())
-    refused(response, 503, kind="not-durable")
-    assert response.headers["retry-after"]
-    assert (problem.status, problem.kind) == (503, "not-durable")
-    assert "ZeroDivisionError" in caplog.text
-    assert service.get("/readyz").status_code == 503
-    assert as_the_ledger_has_it(service, campaign)
-    assert service.campaign(campaign)["decisions"] == 1
-    assert service.decide(campaign, "a")["treatment"] == "email"  # a retry is safe
+    responses, problem = service.run(ask())
+    assert [each.status_code for each in responses] == [200, 200]
+    assert (problem.status, problem.kind) == (500, "internal")
+    assert "nothing was done" in caplog.text
     assert service.get("/readyz").json() == {"status": "ok"}
+    assert as_the_ledger_has_it(service, campaign)
+    assert service.campaign(campaign)["decisions"] == 3
+    assert service.campaign(campaign)["status"] == "running"
+
+
+def test_a_stop_after_an_error_keeps_what_the_ledger_has(service: Service) -> None:
+    campaign = service.open()["id"]
+
+    def half_way(books: Books, at: int) -> None:
+        books.campaign(campaign).turning(at, Kind.PAUSED)
+        raise ZeroDivisionError
+
+    with pytest.raises(ProblemError):
+        service.run(service.engine.do(half_way))
+    service.restart()
+    assert service.campaign(campaign)["status"] == "running"
+    assert as_the_ledger_has_it(service, campaign)
+
+
+BAD_NUMBERS = {
+    "probabilities": [float("nan"), float("inf"), -0.1, 1.1],
+    "prices": [float("nan"), float("inf"), -float("inf")],
+}
+
+
+@pytest.mark.parametrize(
+    ("what", "value"), [(what, value) for what, all_ in BAD_NUMBERS.items() for value in all_]
+)
+def test_nothing_that_is_not_finite_and_in_range_is_committed_or_answered(
+    service: Service,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    what: str,
+    value: float,
+) -> None:
+    bad, good = service.open()["id"], service.open()["id"]
+    service.decide(bad, "before")
+    before = events_on_disk(service.path)
+
+    def spoil(machine: Machine, found: Any) -> Any:
+        if machine.decisions and service.books.campaign(bad).machine is machine:
+            return np.full_like(found, value)
+        return found
+
+    steps, probabilities = Machine.steps, Machine.probabilities
+    with monkeypatch.context() as patch:
+        if what == "prices":
+
+            def spoiled(self: Machine, *given: Any) -> Any:
+                made = steps(self, *given)
+                return made._replace(prices=spoil(self, made.prices))
+
+            patch.setattr(Machine, "steps", spoiled)
+        else:
+            patch.setattr(Machine, what, lambda s, *given: spoil(s, probabilities(s, *given)))
+        for _ in range(3):
+            told = refused(service.post(f"{bad}/decisions", user("a")), 500, kind="internal")
+            assert "nothing was done" in told
+        assert f"campaign {bad} made an impossible decision: pr" in caplog.text  # not the schema
+        assert service.get("/readyz").status_code == 200
+        assert events_on_disk(service.path) == before
+        assert service.decide(good, "a")["treatment"] == "email"
+    assert service.decide(bad, "a")["remaining"] == "98.00"
+    assert as_the_ledger_has_it(service, bad)
+
+
+@pytest.mark.parametrize(("found", "told"), [(1.0 + 1e-12, 1.0), (-1e-17, 1e-9), (0.0, 1e-9)])
+def test_a_probability_beside_its_range_by_rounding_is_put_into_it(
+    service: Service, monkeypatch: pytest.MonkeyPatch, found: float, told: float
+) -> None:
+    campaign = service.open()["id"]
+    monkeypatch.setattr(Machine, "probabilities", lambda self, t, a: np.full(len(t), found))
+    assert service.decide(campaign, "a")["probability"] == told
+    assert as_the_ledger_has_it(service, campaign)
+
+
+def test_a_price_has_no_sign_of_zero(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign = service.open(policy={"name": "budgeted-thompson", "params": {"threshold": -0.0}})
+    first = service.post(f"{campaign['id']}/decisions", user("a")).text
+    assert '"price":0.0' in first
+    assert service.post(f"{campaign['id']}/decisions", user("a")).text == first
+    assert as_the_ledger_has_it(service, campaign["id"])
+
+
+def test_errors_that_come_again_and_again_make_nobody_fold_much(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each one leads to a fold of the campaign, which a snapshot keeps short."""
+    campaign = service.open()["id"]
+    service.done(f"{campaign}/decisions", [user(f"d{i}", "0.01") for i in range(150)])
+    steps, folded = Machine.steps, []
+
+    def count(self: Machine, xs: Any, *given: Any) -> Any:
+        folded.append(len(xs))
+        if len(xs) == 2:
+            raise ArithmeticError
+        return steps(self, xs, *given)
+
+    monkeypatch.setattr(Machine, "steps", count)
+    for i in range(5):
+        path = f"{campaign}/decisions"
+        refused(service.post(path, [user(f"e{i}"), user(f"f{i}")]), 500, kind="internal")
+    service.campaign(campaign)
+    assert folded.count(1) == 150
+    assert as_the_ledger_has_it(service, campaign)
 
 
 @pytest.mark.parametrize("part", ["steps", "probabilities", "take", "refund"])
 def test_an_error_half_way_leaves_the_campaign_as_the_ledger_has_it(
     service: Service, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
-    monkeypatch.setattr(engines, "PAUSE", 0.0)
     campaign = service.open(policy={"name": "thompson"})["id"]
     service.done(f"{campaign}/decisions", [user(f"d{i}") for i in range(10)])
     machine = service.books.campaign(campaign).machine
@@ -182,7 +296,8 @@ def test_an_error_half_way_leaves_the_campaign_as_the_ledger_has_it(
             response = service.post(f"{campaign}/decisions", user("a"))
         else:
             response = service.outcome(campaign, "d1", 1)
-    refused(response, 503, kind="not-durable")
+    refused(response, 500, kind="internal")
+    assert service.get("/readyz").status_code == 200
     assert as_the_ledger_has_it(service, campaign)
     assert service.outcome(campaign, "d1", 1).json()["status"] == "recorded"
     assert as_the_ledger_has_it(service, campaign)
@@ -299,3 +414,126 @@ def test_windows_pass_by_themselves(tmp_path: Path) -> None:
     service.run(passed())
     assert as_the_ledger_has_it(service, campaign)
     service.stop()
+
+
+def test_windows_that_cannot_pass_hold_up_no_other_campaign(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = Service(tmp_path / "ledger.sqlite", Clock(), tick=0.01)
+    bad, good = (service.open(outcome_window_seconds=1)["id"] for _ in range(2))
+    for campaign in (bad, good):
+        service.decide(campaign, "a")
+    expiring = Campaign.expiring
+
+    def fails(self: Campaign, *given: Any) -> Any:
+        if self.id == bad:
+            raise ArithmeticError("it does not add up")
+        return expiring(self, *given)
+
+    monkeypatch.setattr(Campaign, "expiring", fails)
+    service.clock.advance(2)
+
+    async def passed() -> None:
+        while (await service.http.get(f"/v1/campaigns/{good}")).json()["open"]:
+            await asyncio.sleep(0.01)
+        while (await service.http.get(f"/v1/campaigns/{bad}")).json()["status"] == "running":
+            await asyncio.sleep(0.01)
+
+    service.run(passed())
+    assert "its outcome windows cannot pass" in service.campaign(bad)["reason"]
+    assert "it does not add up" in caplog.text
+    assert service.get("/readyz").status_code == 200
+    assert service.decide(good, "b")["treatment"] == "email"
+    service.stop()
+
+
+# What takes long
+
+
+def test_a_long_command_does_not_hold_up_the_event_loop(service: Service) -> None:
+    """One that does would wait for an event that is set in the loop."""
+    go_on = threading.Event()
+
+    async def ask() -> bool:
+        asked = asyncio.create_task(service.engine.do(lambda books, at: go_on.wait(HANGS), LONG))
+        assert (await service.http.get("/healthz")).status_code == 200
+        assert not asked.done()
+        go_on.set()
+        return await asked
+
+    assert service.run(ask())
+
+
+def threads_of(service: Service, monkeypatch: pytest.MonkeyPatch, part: str) -> set[str]:
+    """The names of the threads that a method of the books will have run in."""
+    found: set[str] = set()
+    method = getattr(service.books, part)
+
+    def noting(*given: Any) -> Any:
+        found.add(threading.current_thread().name)
+        return method(*given)
+
+    monkeypatch.setattr(service.books, part, noting)
+    return found
+
+
+def test_long_lists_are_decided_and_written_beside_the_event_loop(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = service.open()["id"]
+    known, write = (threads_of(service, monkeypatch, part) for part in ("known", "write"))
+    service.done(f"{campaign}/decisions", [user(f"d{i}") for i in range(2)])
+    assert known == write == {"MainThread"}  # a thread for each would cost more than it gives
+    for path, items in (
+        ("decisions", [user(f"e{i}") for i in range(1000)]),
+        ("outcomes", [{"decision_id": f"e{i}", "value": 0} for i in range(1000)]),
+    ):
+        known.clear()
+        write.clear()
+        service.done(f"{campaign}/{path}", items)
+        assert known == write == {"bccb-commit_0"}
+
+
+def test_what_was_abandoned_is_folded_beside_the_event_loop(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = service.open()["id"]
+    with pytest.raises(ProblemError):
+        service.run(service.engine.do(lambda books, at: books.campaign(campaign).now(None)))  # type: ignore[arg-type]
+    found = threads_of(service, monkeypatch, "refresh")
+    service.campaign(campaign)
+    assert found == {"bccb-commit_0"}
+
+
+def test_a_snapshot_is_written_beside_the_event_loop(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bccb.serve.books.SNAPSHOT_EVERY", 3)
+    campaign = service.open()["id"]
+    found = threads_of(service, monkeypatch, "write")
+    service.decide(campaign, "a")
+    assert found == {"MainThread"}
+    service.decide(campaign, "b")
+    assert found == {"MainThread", "bccb-commit_0"}
+
+
+def test_long_jobs_do_not_share_a_commit(service: Service) -> None:
+    """Who comes after them would wait for all of them."""
+    before = commits(service)
+    campaign = service.open()["id"]
+
+    def pause(books: Books, at: int) -> None:
+        books.record(books.campaign(campaign), books.campaign(campaign).turning(at, Kind.PAUSED))
+
+    async def ask() -> None:
+        with blocked_commits(service) as (begun, go_on):
+            first = asyncio.create_task(service.engine.do(pause))
+            await until(begun)
+            rest = [asyncio.create_task(service.engine.do(pause, AT_ONCE / 2)) for _ in range(6)]
+            while len(service.engine._jobs) < 6:
+                await asyncio.sleep(0.001)
+            go_on.set()
+            await asyncio.gather(first, *rest)
+
+    service.run(ask())
+    assert commits(service) == before + 1 + 1 + 3

@@ -201,19 +201,43 @@ def test_permissions_taken_from_a_running_service_lose_nothing(ledger: Path) -> 
     assert_whole(ledger)
 
 
-def test_damage_under_a_running_service_ends_its_decisions(ledger: Path) -> None:
+def test_damage_under_a_running_service_ends_the_decisions_of_that_campaign(ledger: Path) -> None:
+    with serving(ledger) as server:
+        campaign, other = server.open(), server.open(name="winter")
+        assert server.decide(campaign, "u0").status_code == 200
+        with closing(sqlite3.connect(ledger, isolation_level=None)) as file:
+            file.execute("UPDATE campaigns SET sequence = sequence + 1 WHERE name = 'autumn'")
+        assert is_problem(server.decide(campaign, "u1"), 503, "not-durable")
+        assert is_problem(server.decide(campaign, "u1"), 409, "campaign-quarantined")
+        assert server.decide(other, "u2").status_code == 200
+        assert server.status("/readyz") == 200
+        assert "in its row sequence is 3, but 2" in server.campaign(campaign)["reason"]
+        assert server.stderr().count("is quarantined") == 1
+        assert server.stop() == 0
+    assert decisions_in(ledger) == ["u0", "u2"]
+
+
+@linux
+@pytest.mark.parametrize("spare", [0, 1, 2, 3])
+@pytest.mark.parametrize("kind", ["ndjson", "parquet"])
+def test_a_log_without_descriptors_is_a_documented_refusal(
+    ledger: Path, spare: int, kind: str
+) -> None:
     with serving(ledger) as server:
         campaign = server.open()
         assert server.decide(campaign, "u0").status_code == 200
-        with closing(sqlite3.connect(ledger, isolation_level=None)) as file:
-            file.execute("UPDATE campaigns SET sequence = sequence + 1")
-        assert is_problem(server.decide(campaign, "u1"), 503, "not-durable")
-        time.sleep(1.2)
-        assert is_problem(server.decide(campaign, "u1"), 503, "not-durable")
-        assert "in its row sequence is 3, but 2" in server.client.get("/readyz").text
-        assert server.stderr().count("the service stops deciding") == 1
-        assert server.stop() == 0
-    assert decisions_in(ledger) == ["u0"]
+        used = len(os.listdir(f"/proc/{server.pid}/fd"))
+        soft, hard = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (used + spare, hard))
+        answer = server.client.get(f"/v1/campaigns/{campaign}/log", params={"format": kind})
+        assert answer.status_code in (200, 503), answer.text
+        assert spare or answer.status_code == 503
+        if answer.status_code == 503:
+            kinds = ("not-durable", "no-space")
+            assert any(is_problem(answer, 503, each) for each in kinds), answer.text
+        resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (soft, hard))
+        path = f"/v1/campaigns/{campaign}/log"
+        until(lambda: server.client.get(path, params={"format": kind}).status_code == 200)
 
 
 def test_no_acknowledged_decision_is_lost_by_a_kill(ledger: Path) -> None:

@@ -326,3 +326,18 @@ def test_a_shadow_learns_nothing_where_nobody_told_it(service: Service) -> None:
     service.sweep()
     assert service.money(campaign) == ("0.00", "0.00", "100.00")
     assert [n for _, n, _ in arms(service, campaign)] == [0, 0]
+
+
+@pytest.mark.parametrize("swept", [False, True])
+def test_a_late_zero_of_a_shadow_is_too_late_since_nothing_was_recorded(
+    service: Service, swept: bool
+) -> None:
+    campaign = service.open(mode="shadow", outcome_window_seconds=60)["id"]
+    service.decide(campaign, "a")
+    service.clock.advance(61)
+    if swept:
+        service.sweep()
+    for _ in range(2):
+        assert service.outcome(campaign, "a", 0, action=None).json()["status"] == "too_late"
+    (row,) = service.get(f"{campaign}/log").text.splitlines()
+    assert '"outcome":null,"status":"expired"' in row

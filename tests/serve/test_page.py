@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+from pasts import damage
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 from processes import Server, bccb
 
@@ -482,6 +483,30 @@ def test_the_reference_of_the_api_renders_without_the_internet(
     expect(tab.page.locator(".opblock")).to_have_count(17)
     tab.page.get_by_text("/v1/campaigns/{campaign_id}/decisions", exact=True).first.click()
     expect(tab.page.get_by_text("Decide on one user, or on a list")).to_be_visible()
+
+
+@needs_chromium
+def test_a_quarantined_campaign_says_why_and_shows_no_figures(fresh: Service, tab: Watched) -> None:
+    bad, good = fresh.create("bad"), fresh.create("good")
+    for campaign in (bad, good):
+        fresh.drive(campaign, 0, 10)
+    fresh.stop()
+    damage(fresh.ledger, "UPDATE campaigns SET budget = budget + 1 WHERE name = 'bad'")
+    fresh.start()
+    page, reason = tab.page, f"campaign {bad} is damaged: in its row budget is "
+    page.goto(fresh.url)
+    row = page.locator(f'[data-campaign="{bad}"]')
+    expect(row.locator(".status")).to_have_text("quarantined")
+    expect(row.locator(".reason")).to_contain_text(reason)
+    expect(row.locator(".count")).to_be_hidden()
+    expect(page.locator(f'[data-campaign="{good}"] .reason')).to_be_hidden()
+    row.get_by_role("link").click()
+    expect(page.locator("#quarantine-note")).to_contain_text(reason)
+    expect(page.locator("#board")).to_be_hidden()
+    page.goto(f"{fresh.url}#/campaigns/{good}")
+    expect(figure(page, "decisions")).to_have_text("10")
+    expect(page.locator("#quarantine-note")).to_be_hidden()
+    assert overflow(page) <= 0
 
 
 def test_the_page_has_nothing_inline_and_nothing_from_elsewhere() -> None:

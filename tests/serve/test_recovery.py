@@ -13,14 +13,16 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from pasts import ALL_KINDS, Past, damage
+from pasts import ALL_KINDS, BODY, Desk, Past, damage, decide
 
 import bccb
 import bccb.serve.books as books_module
 from bccb.ledger.event import Event, Kind
 from bccb.ledger.ledger import DamagedError, Ledger, LedgerError
 from bccb.serve.books import Books
+from bccb.serve.quarantine import Quarantined
 from bccb.serve.recovery import check_seals, fold, load
+from bccb.serve.schemas import DecisionRequest
 from bccb.serve.server import opened
 
 
@@ -116,12 +118,31 @@ def test_a_stop_keeps_a_snapshot_of_everything(tmp_path: Path) -> None:
 
 
 def refusal(path: Path) -> str:
-    """What a start says of a damaged ledger; it leaves the ledger as it is."""
+    """What a start says that is refused; it leaves the ledger as it is."""
     before = path.read_bytes()
     with pytest.raises(LedgerError) as refused, opened(path):
         pass
     assert path.read_bytes() == before
     return str(refused.value)
+
+
+def reasons(path: Path) -> list[str]:
+    """Why campaigns of a damaged ledger are quarantined; a start leaves the ledger as it is."""
+    before = dump(path)
+    with opened(path) as books:
+        found = [each.reason for each in books.all() if isinstance(each, Quarantined)]
+        assert [each.id for each in books.all()] == [each.id for each in books.ledger.accounts()]
+    assert dump(path) == before
+    return found
+
+
+def reason(path: Path, past: Past) -> str:
+    """Why the one damaged campaign is quarantined; the other one is served."""
+    (found,) = reasons(path)
+    with opened(path) as books:
+        (other,) = books
+        assert other.to_bytes() == past.kept[other.terms.name]
+    return found
 
 
 CHANGES = {
@@ -157,7 +178,7 @@ def test_a_change_of_any_column_is_told_with_its_place(path: Path, column: str) 
             if event.sequence > 5 and getattr(event, column) is not None
         )
     damage(path, f"UPDATE journal SET {column} = {CHANGES[column]} WHERE {at(event)}")
-    told = refusal(path)
+    told = reasons(path)[0]
     assert told.startswith(f"campaign {account.id} is damaged: "), told
     assert f"event {event.sequence} " in told, told
 
@@ -176,7 +197,7 @@ def test_a_change_of_any_kind_of_event_is_told_with_its_place(
         account = ledger.accounts()[1]
         event = next(event for event in ledger.events(account.key) if event.kind == kind)
     damage(path, f"UPDATE journal SET {column} = {column} + 1 WHERE {at(event)}")
-    told = refusal(path)
+    (told,) = reasons(path)
     assert told.startswith(f"campaign {account.id} is damaged: at event {event.sequence} "), told
     assert f"({kind})" in told
 
@@ -184,31 +205,32 @@ def test_a_change_of_any_kind_of_event_is_told_with_its_place(
 def test_an_event_moved_to_another_campaign_is_told(path: Path) -> None:
     moved = "campaign = 2, sequence = 5000"
     damage(path, f"UPDATE journal SET {moved} WHERE sequence = 9 AND campaign = 1")
-    assert "event 9 is missing" in refusal(path)
+    assert "event 9 is missing" in reasons(path)[0]
 
 
 @pytest.mark.parametrize("sequence", [1, 2, 150])
-def test_a_missing_event_is_told(path: Path, sequence: int) -> None:
+def test_a_missing_event_is_told(path: Path, past: Past, sequence: int) -> None:
     damage(path, f"DELETE FROM journal WHERE campaign = 1 AND sequence = {sequence}")
-    told = refusal(path)
+    told = reason(path, past)
     assert told.startswith("campaign c")
     assert f"event {sequence} is missing" in told
 
 
-def test_an_end_that_was_cut_off_is_told(path: Path) -> None:
+def test_an_end_that_was_cut_off_is_told(path: Path, past: Past) -> None:
     with closing(Ledger(path)) as ledger:
         last = ledger.accounts()[0].sequence
     damage(path, f"DELETE FROM journal WHERE campaign = 1 AND sequence = {last}")
-    assert f"in its row sequence is {last}, but {last - 1} after its last event" in refusal(path)
+    told = f"in its row sequence is {last}, but {last - 1} after its last event"
+    assert told in reason(path, past)
 
 
-def test_an_event_that_was_added_is_told(path: Path) -> None:
+def test_an_event_that_was_added_is_told(path: Path, past: Past) -> None:
     with closing(Ledger(path)) as ledger:
         last = ledger.accounts()[0].sequence
     row = f"SELECT campaign, sequence + 1, at, 'paused', NULL, NULL, NULL, 0, {'NULL, ' * 3}"
     row += f"remaining, NULL, seal FROM journal WHERE campaign = 1 AND sequence = {last}"
     damage(path, f"INSERT INTO journal {row}")
-    assert f"at event {last + 1} (paused): seal is" in refusal(path)
+    assert f"at event {last + 1} (paused): seal is" in reason(path, past)
 
 
 @pytest.mark.parametrize(
@@ -224,9 +246,9 @@ def test_an_event_that_was_added_is_told(path: Path) -> None:
         "reserved = reserved - 1",
     ],
 )
-def test_a_changed_row_of_a_campaign_is_told(path: Path, change: str) -> None:
+def test_a_changed_row_of_a_campaign_is_told(path: Path, past: Past, change: str) -> None:
     damage(path, f"UPDATE campaigns SET {change} WHERE key = 1")
-    told = refusal(path)
+    told = reason(path, past)
     assert told.startswith("campaign c")
     assert change.partition(" ")[0] in told or "at event 1 (opened): decision is" in told
 
@@ -235,11 +257,11 @@ def test_a_changed_row_of_a_campaign_is_told(path: Path, change: str) -> None:
     "change",
     ["state = zeroblob(length(state))", "state = x'00'", "seal = seal + 1", "sequence = 7"],
 )
-def test_a_changed_snapshot_is_told(path: Path, change: str) -> None:
+def test_a_changed_snapshot_is_told(path: Path, past: Past, change: str) -> None:
     with opened(path) as books:
         books.keep_all()
     damage(path, f"UPDATE snapshots SET {change} WHERE campaign = 1")
-    told = refusal(path)
+    told = reason(path, past)
     assert "the snapshot after event " in told
     assert "does not fit the journal" in told
 
@@ -272,8 +294,9 @@ def test_a_flipped_bit_is_told_or_did_nothing(path: Path, past: Past) -> None:
             Path(f"{path}{suffix}").unlink(missing_ok=True)
         try:
             with opened(path) as books:
-                assert {each.terms.name: each.to_bytes() for each in books} == past.kept, place
+                told += [each.reason for each in books.all() if isinstance(each, Quarantined)]
                 for campaign in books:  # and every id is still found
+                    assert campaign.to_bytes() == past.kept[campaign.terms.name], place
                     known = books.known(campaign, ids[campaign.terms.name])
                     assert len(known) == len(ids[campaign.terms.name]), place
         except LedgerError as error:
@@ -326,6 +349,46 @@ def test_events_that_another_version_wrote_before_any_snapshot_are_not_folded(
     assert "bccb 0.0.1 wrote events after its last snapshot of c" in refusal(past.path)
 
 
+def test_a_campaign_that_an_older_version_has_opened_survives_two_kills(tmp_path: Path) -> None:
+    """Killed by the one before its first decision, and by this one after it."""
+    path = tmp_path / "ledger.sqlite"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bccb.serve.campaigns.__version__", "0.0.1")
+        desk = Desk(path)
+        desk.add("c1", {**BODY, "name": "autumn"}, at=1)
+        desk.close()
+    for turn in range(3):
+        desk = Desk(path)
+        user = {"age": 1.0, "visits": 1.0}, {"email": "0.05", "call": "0.50"}
+        asked = DecisionRequest(decision_id=f"u{turn}", features=user[0], costs=user[1])
+        decide(desk.books, turn + 2, "c1", [asked])
+        desk.commit()
+        alive = desk.books.campaign("c1").to_bytes()
+        desk.close()
+    with closing(Ledger(path, read_only=True)) as ledger:
+        (account,) = ledger.accounts()
+        origin = ledger.origin(account.key)
+        assert origin is not None
+        assert (origin.sequence, origin.version) == (1, bccb.__version__)
+        assert fold(ledger, account, origin).to_bytes() == alive
+
+
+def test_a_ledger_that_is_refused_can_still_be_opened_by_the_version_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its schema is upgraded after its journals were folded, and not before."""
+    monkeypatch.setattr("bccb.serve.campaigns.__version__", "0.0.1")
+    past = Past(tmp_path / "ledger.sqlite", seed=9)
+    past.live(5)
+    past.close()
+    with closing(sqlite3.connect(past.path)) as file:
+        file.execute("DROP TRIGGER journal_is_finite")
+        file.execute("PRAGMA user_version = 1")
+    assert "bccb 0.0.1 wrote events after its last snapshot" in refusal(past.path)
+    with closing(sqlite3.connect(past.path)) as file:
+        assert file.execute("PRAGMA user_version").fetchone() == (1,)
+
+
 def test_events_that_another_version_wrote_after_its_snapshot_are_not_folded(path: Path) -> None:
     with opened(path) as books:
         books.keep_all()
@@ -348,7 +411,9 @@ def test_a_state_that_this_version_cannot_hold_is_told(older: Path) -> None:
         assert seal is not None
     sealed = zlib.crc32(kept.state, seal)
     damage(older, f"UPDATE snapshots SET seal = {sealed} WHERE campaign = 1")
-    assert "is not of this version: a state of " in refusal(older)
+    told = refusal(older)
+    assert "is not of this version: a state of " in told
+    assert "go back to bccb 0.0.1" in told
 
 
 # A commit that fails

@@ -22,6 +22,7 @@ def test_a_campaign_is_told_as_it_was_asked_for(service: Service) -> None:
     assert made == {
         "name": "spring ✿",
         "status": "running",
+        "reason": None,
         "mode": "live",
         "created_at": "2027-01-15T08:00:00Z",
         "horizon": {"users": 100},

@@ -13,7 +13,7 @@ import typer
 
 from bccb.cli.console import notes, out
 from bccb.ledger.ledger import Ledger
-from bccb.serve.access import Access
+from bccb.serve.access import Access, check_exposure
 from bccb.serve.server import bind, opened, serve
 
 LedgerFile = Annotated[
@@ -52,6 +52,7 @@ def command(
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with ending_in_peace(), ExitStack() as stack:
+        check_exposure(ledger, host)
         listener = stack.enter_context(closing(bind(host, port)))
         with notes.status("reading the ledger") as status:
             told = "reading the ledger: {}"

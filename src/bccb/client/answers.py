@@ -37,7 +37,8 @@ class Campaign:
 
     id: str
     name: str
-    status: Literal["running", "paused", "closed"]
+    status: Literal["running", "paused", "closed", "quarantined"]
+    reason: str | None  # why it is quarantined
     mode: Literal["live", "shadow"]
     created_at: datetime
     horizon: UsersHorizon | TimeHorizon

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bccb.errors import InputError
+from bccb import checks
 from bccb.money import cost_in_micros, cost_micros
 from bccb.types import Floats, Ints
 
@@ -25,8 +25,7 @@ def lognormal(users: int, treatments: int, seed: int = 0, scale: float | Floats 
     True
     """
     _check_counts(users, treatments)
-    if seed < 0:
-        raise InputError("seed", seed, "0 or above")
+    checks.whole("seed", seed, 0, 2**63 - 1)
     costs = np.random.default_rng(seed).normal(LOG_MEAN, LOG_DEVIATION, (users, treatments))
     np.exp(costs, out=costs)
     return cost_micros(np.clip(costs, LEAST, MOST, out=costs) * scale)
@@ -39,10 +38,9 @@ def constant(users: int, treatments: int, cost: float) -> Ints:
     [[500000], [500000]]
     """
     _check_counts(users, treatments)
-    return np.full((users, treatments), cost_in_micros(cost))
+    return np.full((users, treatments), cost_in_micros(checks.number("cost", cost)))
 
 
 def _check_counts(users: int, treatments: int) -> None:
     for field, count in (("users", users), ("treatments", treatments)):
-        if count < 1:
-            raise InputError(field, count, "at least 1")
+        checks.whole(field, count, 1, 2**53)

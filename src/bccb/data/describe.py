@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from bccb import checks
 from bccb.data.readers import FilePath, read_complete_rows
 from bccb.data.schema import Columns
 from bccb.errors import InputError
@@ -65,6 +66,7 @@ def describe(log: Log) -> Description:
     >>> [(arm.name, arm.share, arm.rate.value) for arm in describe(log).arms]
     [('control', 0.5, 0.0), ('treatment-1', 0.5, 0.5)]
     """
+    checks.instance("log", log, Log, "a Log")
     names = ("control", *log.treatment_names)
     counts = np.bincount(log.actions, minlength=len(names)).tolist()
     for name, count in zip(names, counts, strict=True):

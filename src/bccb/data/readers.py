@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from bccb import checks
 from bccb.data import costs
 from bccb.data.formats import check_header, load_polars, readable, scan_file, suffix_of
 from bccb.data.schema import METADATA_KEY, Columns, as_text, columns_of, one_of
@@ -47,7 +48,7 @@ def read_finished(path: FilePath, columns: Columns | None = None) -> tuple[Log, 
 
     Only a log that tells the status of its rows may have any; else a missing outcome is refused.
     """
-    table = _read_table(Path(path), columns)
+    table = _read_table(checks.path("path", path), columns)
     unfinished = table.drop_unfinished()
     missing = {name: count for name, count in table.missing().items() if count}
     if missing:
@@ -62,7 +63,7 @@ def read_complete_rows(
     path: FilePath, columns: Columns | None = None
 ) -> tuple[Log, dict[str, int], int]:
     """The log of the rows that miss nothing, missing values by column, the number of other rows."""
-    table = _read_table(Path(path), columns)
+    table = _read_table(checks.path("path", path), columns)
     missing = table.missing()
     incomplete = table.drop_incomplete() if any(missing.values()) else 0
     if not table.frame.height:
@@ -76,7 +77,8 @@ def write_log(log: Log, path: FilePath) -> None:
 
     The file appears whole or not at all.
     """
-    polars, target, columns = load_polars(), Path(path), columns_of(log)
+    checks.instance("log", log, Log, "a Log")
+    polars, target, columns = load_polars(), checks.path("path", path), columns_of(log)
     if suffix_of(target) != ".parquet":
         raise InputError("path", str(path), "a .parquet file")
     arms = polars.Series([columns.control, *columns.treatments]).gather(log.actions)
@@ -185,6 +187,7 @@ class _Table:
 
 
 def _read_table(path: Path, columns: Columns | None) -> _Table:
+    checks.instance("columns", columns, Columns | None, "Columns, such as preset gives")
     with readable(path):
         lazy = scan_file(path)
         stored = _stored_columns(path)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from types import MappingProxyType
 
+from bccb import checks
 from bccb.errors import InputError
 from bccb.money import cost_in_micros
 from bccb.types import Log
@@ -44,14 +45,7 @@ class Columns:
     # without an outcome are then left out, not refused
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, str) and not value:
-                raise InputError(field.name, value, "a name")
-            if field.name == "shares" or not isinstance(value, tuple):
-                continue
-            if "" in value or len(set(value)) < len(value):
-                raise InputError(field.name, value, "names, not empty and all different")
+        self._check_kinds()
         taken = (self.treatment, self.outcome, *self.effects, *self.excluded)
         taken += self.probability_columns + self.status_columns
         for feature in self.features:
@@ -68,6 +62,25 @@ class Columns:
             cost_in_micros(self.cost)
         if self.shares and not (min(self.shares) > 0 and abs(sum(self.shares) - 1) < 1e-6):
             raise InputError("shares", self.shares, "all above 0, with the sum 1")
+
+    def _check_kinds(self) -> None:
+        """Refuse what is no name, no names or no number where there must be one."""
+        for field in ("treatment", "control", "outcome", "probability", "status"):
+            name = getattr(self, field)
+            missing = name is None and field in ("probability", "status")
+            if not missing and not (isinstance(name, str) and name):
+                raise InputError(field, name, "a name")
+        lists = {field: getattr(self, field) for field in ("features", "treatments", "excluded")}
+        for field, value in {**lists, "effects": self.effects, "cost": self.cost_columns}.items():
+            text = isinstance(value, tuple) and all(isinstance(name, str) for name in value)
+            if not text or "" in value or len(set(value)) < len(value):
+                raise InputError(field, value, "names, not empty and all different")
+        checks.instance("shares", self.shares, tuple, "a tuple of numbers")
+        numbers = [("shares", share) for share in self.shares]
+        if self.cost is not None and not isinstance(self.cost, str | tuple):
+            numbers.append(("cost", self.cost))
+        for field, value in numbers:
+            checks.number(field, value)
 
     def metadata(self) -> dict[str, str]:
         """What a Parquet file keeps of them, so that readers need not be told."""
@@ -159,7 +172,7 @@ def preset(name: str) -> Columns:
     >>> preset("hillstrom").control
     'No E-Mail'
     """
-    if name not in PRESETS:
+    if not isinstance(name, str) or name not in PRESETS:
         raise InputError("preset", name, one_of(name, PRESETS))
     return PRESETS[name]
 
@@ -201,7 +214,7 @@ def one_of(name: str, names: Iterable[str]) -> str:
     "one of 'visit', 'spend'; did you mean 'visit'?"
     """
     names = list(names)
-    close = get_close_matches(name, names, n=1)
+    close = get_close_matches(str(name), names, n=1)
     return f"one of {quoted(names)}" + (f"; did you mean {close[0]!r}?" if close else "")
 
 

@@ -32,6 +32,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
+from bccb import checks
 from bccb.data import costs
 from bccb.errors import InputError
 from bccb.types import Floats, Ints, Log
@@ -95,9 +96,8 @@ def _check(users: int, seed: int, outcome: str, treatments: int) -> None:
         ("seed", seed, 0, 2**63 - 1),
         ("treatments", treatments, 1, 100),
     ):
-        if not least <= value <= most:
-            raise InputError(field, value, f"from {least} to {most}")
-    if outcome not in get_args(Outcome):
+        checks.whole(field, value, least, most)
+    if not isinstance(outcome, str) or outcome not in get_args(Outcome):
         raise InputError("outcome", outcome, "'conversion' or 'visit'")
 
 

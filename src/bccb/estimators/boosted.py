@@ -25,6 +25,7 @@ from bccb.kernels.component import Component
 from bccb.kernels.jit import jit
 from bccb.kernels.layout import Layout
 from bccb.kernels.linalg import sigmoid
+from bccb.kernels.soundness import LARGE, counted, within
 from bccb.types import Floats, Log
 
 TREES, DEPTH = 100, 3
@@ -44,6 +45,13 @@ class State(NamedTuple):
 
 
 LAYOUT = Layout(State)
+
+
+def sound(memory: Floats, d: int, K: int) -> bool:
+    """Whether these can be trees on d features."""
+    state = LAYOUT.view(memory, d, K)
+    grown = counted(state.feature.ravel()) and within(state.feature, 0.0, d)
+    return grown and within(state.start, -LARGE, LARGE) and within(state.leaf, -LARGE, LARGE)
 
 
 @jit
@@ -124,6 +132,7 @@ BOOSTED = Component(
     name="boosted",
     about="boosted trees",
     layout=LAYOUT,
+    sound=sound,
     reads="raw",
     fit=fit,
     kernels={"predict": predict},

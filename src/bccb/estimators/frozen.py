@@ -21,6 +21,7 @@ from bccb.kernels.component import Component
 from bccb.kernels.jit import jit
 from bccb.kernels.layout import Layout
 from bccb.kernels.linalg import row_dot, sigmoid
+from bccb.kernels.soundness import LARGE, within
 from bccb.types import Floats, Log
 
 FITTING = threading.Lock()
@@ -72,6 +73,7 @@ FROZEN = Component(
     name="frozen",
     about="frozen logistic",
     layout=LAYOUT,
+    sound=lambda memory, d, K: within(memory, -LARGE, LARGE),
     reads="raw",
     fit=fit,
     kernels={"predict": predict},

@@ -18,4 +18,10 @@ def predict(estimator: Any, z: Floats, effect: Floats, spread: Floats) -> bool:
     return True
 
 
-GIVEN = Component(name="given", about="true effects", reads="raw", kernels={"predict": predict})
+GIVEN = Component(
+    name="given",
+    about="true effects",
+    sound=lambda memory, d, K: d >= K,
+    reads="raw",
+    kernels={"predict": predict},
+)

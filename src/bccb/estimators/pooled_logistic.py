@@ -44,10 +44,13 @@ from __future__ import annotations
 import math
 from typing import Annotated, NamedTuple
 
+import numpy as np
+
 from bccb.kernels.component import Component, Parameter
 from bccb.kernels.jit import jit
 from bccb.kernels.layout import Layout
 from bccb.kernels.linalg import add_scaled_row, add_to_row, block_quadratic, fill, sigmoid, span_dot
+from bccb.kernels.soundness import LARGE, MOST_SEEN, narrowed, within
 from bccb.types import Floats
 
 FAR, NEAR, NEAR_BASE = 5.0, 1.0, 2.0  # standard deviations within which a feature counts
@@ -58,6 +61,7 @@ FEW = 10  # treated users before an average effect is taken seriously
 MEMORY = 2_000.0  # users over which averages run
 EVERY = 500.0  # outcomes between two looks at how much lifts vary
 AT_ONCE = 2_000_000  # numbers of the covariance that may be changed for it at one outcome
+LEAST_VARIANCE, MOST_WEIGHT = 1e-30, 1e9  # far beyond what any prior leads to
 
 
 class State(NamedTuple):
@@ -99,6 +103,38 @@ def start(memory: Floats, d: int, K: int) -> None:
     for i in range(len(state.theta)):
         state.theta[i] = prior_mean(state, i)
         state.covariance[i, i] = prior_variance(state, i)
+
+
+def sound(memory: Floats, d: int, K: int) -> bool:
+    """Whether these can be a posterior, and averages over users."""
+    state = LAYOUT.view(memory, d, K)
+    following = float(state.step[0])
+    if not (following.is_integer() and 0.0 <= following <= K * (d + 1)):
+        return False
+    return (
+        within(state.variances, LEAST_VARIANCE, MOST_WEIGHT)
+        and within(state.theta, -MOST_WEIGHT, MOST_WEIGHT)
+        and within(state.base[:1], 0.0, MOST_SEEN)
+        and within(state.base[1:2], -LARGE, LARGE)
+        and within(state.base[2:], 0.0, LARGE)
+        and within(state.treated, 0.0, MOST_SEEN)
+        and within(state.effect, -1.0, 1.0)
+        and within(state.gradient, -1.0, 1.0)
+        and _narrowed(state, int(following))
+    )
+
+
+def _narrowed(state: State, following: int) -> bool:
+    """Whether the covariance is narrower than the prior that each weight follows so far."""
+    m, q, K = state.u.shape[0], state.r.shape[0], state.treated.shape[0]
+    prior = np.array([prior_variance(state, i) for i in range(len(state.theta))])
+    group, end = (0, K * (q - 2)) if following < K * (q - 2) else (1, K * (q - 1))
+    if following not in (0, K * (q - 2), K * (q - 1)):  # the rest of a group follows the old one
+        precision = 1.0 / state.variances[group] - state.step[1]
+        if not 0.0 < precision <= 1.0 / LEAST_VARIANCE:
+            return False
+        prior[[weight_at(place, m, q, K) for place in range(following, end)]] = 1.0 / precision
+    return narrowed(state.covariance, prior)
 
 
 @jit
@@ -377,6 +413,7 @@ POOLED_LOGISTIC = Component(
     },
     layout=LAYOUT,
     start=start,
+    sound=sound,
     reads="robust",
     kernels={
         "predict": predict,

@@ -18,6 +18,7 @@ from bccb.kernels.component import Component, Parameter
 from bccb.kernels.jit import jit
 from bccb.kernels.layout import Layout
 from bccb.kernels.linalg import dot, downdate, quadratic, row_dot
+from bccb.kernels.soundness import LARGE, narrowed, within
 from bccb.types import Floats
 
 
@@ -37,6 +38,14 @@ def start(memory: Floats, d: int, K: int) -> None:
     """A_a = ridge I before the first user."""
     state = LAYOUT.view(memory, d, K)
     state.inverse[:] = np.eye(d + 1) / state.ridge
+
+
+def sound(memory: Floats, d: int, K: int) -> bool:
+    """Whether these can be weights, and inverses of ridge I + sum b z z'."""
+    state = LAYOUT.view(memory, d, K)
+    prior = np.full(d + 1, 1.0 / state.ridge)
+    inverses = all(narrowed(inverse, prior) for inverse in state.inverse)
+    return inverses and within(state.theta, -LARGE, LARGE)
 
 
 @jit
@@ -73,6 +82,7 @@ RIDGE_PAIR = Component(
     },
     layout=LAYOUT,
     start=start,
+    sound=sound,
     reads="standardised",
     kernels={
         "predict": predict,

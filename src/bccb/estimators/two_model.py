@@ -18,6 +18,7 @@ from bccb.kernels.component import Component, Parameter
 from bccb.kernels.jit import jit
 from bccb.kernels.layout import Layout
 from bccb.kernels.linalg import copy, dot, fill, row_dot, sigmoid
+from bccb.kernels.soundness import LARGE, MOST_SEEN, within
 from bccb.types import Floats
 
 T0 = 1_000.0
@@ -36,6 +37,13 @@ class State(NamedTuple):
 
 
 LAYOUT = Layout(State)
+
+
+def sound(memory: Floats, d: int, K: int) -> bool:
+    """Whether these can be weights and numbers of users."""
+    state = LAYOUT.view(memory, d, K)
+    weights = within(state.live, -LARGE, LARGE) and within(state.scoring, -LARGE, LARGE)
+    return weights and within(state.seen, 0.0, MOST_SEEN)
 
 
 @jit
@@ -99,6 +107,7 @@ TWO_MODEL = Component(
         ),
     },
     layout=LAYOUT,
+    sound=sound,
     reads="standardised",
     kernels={
         "predict": predict,

@@ -27,6 +27,7 @@ from bccb.kernels.linalg import row_dot
 from bccb.kernels.quadrature import ORDER, RUNNING, WEIGHTS, rough
 from bccb.kernels.rng import beta, key_of
 from bccb.kernels.slots import chance as certain
+from bccb.kernels.soundness import MOST_SEEN, within
 from bccb.kernels.special import beta_cdf, beta_density, log_beta
 from bccb.types import Floats
 
@@ -49,6 +50,12 @@ def start(memory: Floats, d: int, K: int) -> None:
     """Uniform priors."""
     state = LAYOUT.view(memory, d, K)
     state.alpha[:] = state.beta[:] = 1.0
+
+
+def sound(memory: Floats, d: int, K: int) -> bool:
+    """Whether these can be posteriors."""
+    state = LAYOUT.view(memory, d, K)
+    return within(state.alpha, 1.0, MOST_SEEN) and within(state.beta, 1.0, MOST_SEEN)
 
 
 @jit
@@ -164,6 +171,7 @@ BETA_DIFFERENCE = Component(
     },
     layout=LAYOUT,
     start=start,
+    sound=sound,
     kernels={
         "explore": explore,
         "learn_explorer": learn_explorer,

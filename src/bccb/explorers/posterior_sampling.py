@@ -28,6 +28,7 @@ from bccb.types import Floats
 
 TAIL = 8.5  # standard deviations beyond which no float can tell the rest from 0 beside 1
 DENSITY = 1.0 / math.sqrt(2.0 * math.pi)
+LEAST = 1e-100  # of a deviation
 
 
 class State(NamedTuple):
@@ -41,13 +42,20 @@ LAYOUT = Layout(State)
 
 
 @jit
+def deviation_of(explorer: State, spread: float) -> float:
+    """Width x spread; what is so small that ratios of it would overflow is no deviation."""
+    deviation = explorer.width * spread
+    return deviation if deviation > LEAST else 0.0
+
+
+@jit
 def explore(
     explorer: State, seed: int, number: int, spread: Floats, ready: bool, bonus: Floats
 ) -> None:
     """b_k = width spread_k e_k; treatment k draws from lane k of the decision."""
     for k in range(bonus.shape[0]):
         drawn, _ = normal(key_of(seed, number, k + 1), 0)
-        bonus[k] = explorer.width * spread[k] * drawn
+        bonus[k] = deviation_of(explorer, spread[k]) * drawn
 
 
 @jit
@@ -70,7 +78,7 @@ def _ahead(explorer: State, margin: Floats, spread: Floats, action: int, score: 
     product = 1.0
     for j in range(margin.shape[0]):
         if j != action - 1 and margin[j] > -np.inf:
-            s = explorer.width * spread[j]
+            s = deviation_of(explorer, spread[j])
             tied = s == 0.0 and margin[j] == score and j > action - 1
             product *= 1.0 if tied else _below(score - margin[j], s)
     return product
@@ -116,11 +124,11 @@ largest = bind(
 @jit
 def _integral(explorer: State, margin: Floats, spread: Floats, action: int) -> float:
     """P(treatment ``action`` scores more than all others, and more than 0)."""
-    K, m, s = margin.shape[0], margin[action - 1], explorer.width * spread[action - 1]
+    K, m, s = margin.shape[0], margin[action - 1], deviation_of(explorer, spread[action - 1])
     mean, deviation, low, high, sharp = np.zeros((5, K))
     for j in range(K):
         mean[j] = (margin[j] - m) / s
-        deviation[j] = explorer.width * spread[j] / s
+        deviation[j] = deviation_of(explorer, spread[j]) / s
         low[j] = mean[j] - TAIL * deviation[j]
         high[j] = mean[j] + TAIL * deviation[j]
     scores = Scores(mean, deviation)
@@ -134,11 +142,11 @@ def chance(explorer: State, margin: Floats, spread: Floats, ready: bool, action:
         none = 1.0
         for j in range(margin.shape[0]):
             if margin[j] > -np.inf:
-                s = explorer.width * spread[j]
+                s = deviation_of(explorer, spread[j])
                 above = 1.0 if margin[j] > 0.0 else 0.0
                 none *= normal_cdf(-margin[j] / s) if s > 0.0 else 1.0 - above
         return none
-    m, s = margin[action - 1], explorer.width * spread[action - 1]
+    m, s = margin[action - 1], deviation_of(explorer, spread[action - 1])
     if m == -np.inf:
         return 0.0
     if margin.shape[0] == 1:

@@ -40,7 +40,9 @@ class Component:
 
     Its memory is one run of float64 slots, as ``layout`` says: first its parameters, in the order
     of ``parameters``, then whatever it learns. ``start`` writes what it knows before the first
-    user, where that is not zero. ``kernels`` fill the slots of ``bccb.kernels.slots`` by name.
+    user, where that is not zero. ``sound`` says whether what it learned can be so, where the
+    kernels rely on it: a saved policy comes from anywhere. ``kernels`` fill the slots of
+    ``bccb.kernels.slots`` by name.
     """
 
     name: str
@@ -49,9 +51,17 @@ class Component:
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     layout: Layout[Any] = NOTHING
     start: Callable[[Floats, int, int], None] | None = None
+    sound: Callable[[Floats, int, int], bool] = lambda memory, d, K: True
     reads: Literal["raw", "standardised", "robust"] = "raw"
     fit: Callable[[Floats, Log], None] | None = None  # learns history at once, not row by row
 
     def __post_init__(self) -> None:
         first = self.layout.scalars[: len(self.parameters)]
         assert first == tuple(self.parameters), f"{self.name}: the state begins with {first}"
+
+    def check(self, memory: Floats, d: int, K: int) -> None:
+        """Refuse memory that it cannot have."""
+        for i, (key, parameter) in enumerate(self.parameters.items()):
+            parameter.check(key, memory[i].item())
+        if not self.sound(memory, d, K):
+            raise InputError(f"what {self.name} has learned", "impossible", "from users")

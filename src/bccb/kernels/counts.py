@@ -9,6 +9,7 @@ FEATURES, TREATMENTS, SEED, NUMBER, HORIZON, BUDGET, REMAINING = range(7)
 PROPOSED, EXPLORED, HISTORY, PLANNED, SINCE = range(7, 12)
 AT_ESTIMATOR, AT_EXPLORER, AT_PACER, END = range(12, 16)  # where the parts of the memory begin
 COUNTS = 16
+MOST_USERS, MOST_FEATURES, MOST_TREATMENTS = 2**53, 100_000, 1_000
 
 NOT_LEARNED = -1  # instead of the rows of history: some must be learned before the first decision
 

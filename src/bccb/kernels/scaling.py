@@ -23,7 +23,8 @@ from typing import Annotated, Any, NamedTuple
 from bccb.kernels.jit import jit
 from bccb.kernels.layout import Layout
 from bccb.kernels.linalg import copy
-from bccb.types import Floats
+from bccb.kernels.soundness import MOST_SEEN, counted, within
+from bccb.types import MOST_FEATURE, Floats
 
 NEGLIGIBLE = 1e-24  # a variance below this share of the squared mean is rounding, not variation
 ROUNDING = 1e-12  # and so is a deviation below this share of the mean
@@ -41,6 +42,17 @@ class Scaler(NamedTuple):
 
 SCALER = Layout(Scaler, "d")
 view_scaler = SCALER.view
+
+
+def sound(memory: Floats, d: int) -> bool:
+    """Whether these can be the moments of users."""
+    scaler = view_scaler(memory, d)
+    most = 4.0 * MOST_FEATURE * MOST_FEATURE * MOST_SEEN
+    return (
+        counted(scaler.seen)
+        and within(scaler.mean, -MOST_FEATURE, MOST_FEATURE)
+        and within(scaler.square, 0.0, most)
+    )
 
 
 @jit

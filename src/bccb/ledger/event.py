@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import zlib
 from collections.abc import Sequence
@@ -50,6 +51,27 @@ class Event(NamedTuple):
     remaining: int = 0  # micros: budget - spent - reserved after this event
     detail: bytes | None = None
     seal: int = 0  # checksum of this row and the seal before it
+
+
+def fault_of(event: Event) -> str | None:
+    """What is not finite or not in range in an event, which must then not be kept or answered.
+
+    The schema refuses the same.
+
+    >>> fault_of(Event(1, 2, 0, "decision", "a", 1, 0, price=float("inf"), probability=0.5))
+    'price is inf'
+    """
+    kind, value, price, chance = event.kind, event.value, event.price, event.probability
+    if event.money < 0 or event.remaining < 0:
+        return f"money is {event.money} and {event.remaining} remain"
+    if kind == Kind.DECISION:
+        if price is None or not math.isfinite(price):
+            return f"price is {price}"
+        if chance is None or not 0.0 < chance <= 1.0:
+            return f"probability is {chance}"
+    elif kind in (Kind.OUTCOME, Kind.EXPIRY) and (value is None or not 0.0 <= value <= 1.0):
+        return f"value is {value}"
+    return None
 
 
 FIELDS = Event._fields

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -29,6 +30,10 @@ CHECKPOINT = 8_000  # pages of the write-ahead log, 32 MB, that are copied to th
 
 class LedgerError(BccbError):
     """The ledger cannot keep or give what was asked: nothing was changed."""
+
+
+class RefusedError(LedgerError):
+    """The ledger's own rules refuse what was given: it is to blame, and not the ledger."""
 
 
 class DamagedError(LedgerError):
@@ -70,13 +75,23 @@ class Resolved(NamedTuple):
 
 Place: TypeAlias = tuple[tuple[int, int], ...]  # device and inode of the files
 
+OLDEST_READ = 1  # the first schema whose tables are read as those of today
+# What SQLite says of a statement or its values, and not of the file, the disk or a lock
+BLAMES_THE_VALUES = (
+    sqlite3.IntegrityError,
+    sqlite3.DataError,
+    sqlite3.InterfaceError,
+    sqlite3.ProgrammingError,
+)
+
 
 class Ledger:
     """A SQLite file. ``read_only`` opens it beside the process that owns it."""
 
     def __init__(self, path: str | os.PathLike[str], read_only: bool = False) -> None:
         self.path = Path(path)
-        self._lock: int | None = None
+        self._descriptor: int | None = None  # of the file itself
+        self._lock: int | None = None  # of the lock beside it
         self._place: Place | None = None
         if read_only and not self.path.is_file():
             raise LedgerError(f"there is no ledger {path}: `bccb serve` makes it")
@@ -84,12 +99,27 @@ class Ledger:
         self._beside = f"{self.path.resolve()}-wal"
         if not read_only:
             self._make_private()
-        self._file = self._connect(read_only)
+        try:
+            self._file = self._connect(read_only)
+        except LedgerError:
+            self._let_go()
+            raise
 
     def _make_private(self) -> None:
-        """Begin the file for its owner alone: users' features are in it."""
+        """Begin the file for its owner alone: users' features are in it.
+
+        The descriptor stays open until SQLite has closed its own: to close any descriptor of a file
+        drops all POSIX locks that the process has on it, SQLite's among them.
+        """
         with suppress(OSError):  # what cannot be made is told when it is opened
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+
+    def _let_go(self) -> None:
+        """Close our own descriptors, which ends their locks."""
+        for descriptor in (self._descriptor, self._lock):
+            if descriptor is not None:
+                os.close(descriptor)
+        self._descriptor = self._lock = None
 
     def _connect(self, read_only: bool) -> sqlite3.Connection:
         mode = "ro" if read_only else "rwc"
@@ -103,13 +133,13 @@ class Ledger:
         try:
             file.execute("PRAGMA foreign_keys = ON")
             file.execute(f"PRAGMA cache_size = {READER_CACHE if read_only else CACHE}")
-            steps = _steps_to_do(file, read_only)  # before anything is written to a foreign file
+            steps = _first_steps(file, read_only)  # before anything is written to a foreign file
             if not read_only:
                 file.execute("PRAGMA journal_mode = WAL")
                 file.execute("PRAGMA synchronous = FULL")
                 file.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT}")
             if steps:
-                file.executescript(f"BEGIN IMMEDIATE; {steps} COMMIT;")
+                _migrate(file, steps)
         except (sqlite3.Error, LedgerError) as error:
             file.close()
             raise LedgerError(f"cannot open the ledger {self.path}: {error}") from None
@@ -118,12 +148,14 @@ class Ledger:
     def close(self) -> None:
         """Close the file, and let others own it."""
         self._file.close()
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        self._let_go()
 
     def own(self) -> None:
-        """Make this process the one that writes the journal; refused while there is another."""
+        """Make this process the one that writes the journal; refused while there is another.
+
+        Two locks: one on the file itself, whatever its name, and one beside it. The second holds
+        off older versions, and is the only one where a lock on the file would keep SQLite out.
+        """
         import fcntl  # there is none on Windows, where the rest of the package still works
 
         try:
@@ -132,11 +164,32 @@ class Ledger:
             self._lock = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise LedgerError(f"cannot lock the ledger {self.path}: {error.strerror}") from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise StateError(f"another process serves the ledger {self.path}") from None
+        if self._descriptor is None:
+            raise LedgerError(f"cannot lock the ledger {self.path}: it cannot be opened")
+        # elsewhere than on Linux, flock and SQLite's own locks get in each other's way
+        both = (self._lock, self._descriptor) if sys.platform == "linux" else (self._lock,)
+        for descriptor in both:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise StateError(f"another process serves the ledger {self.path}") from None
+        self._check_one_name(os.fstat(self._descriptor))
         self._file.execute(f"PRAGMA busy_timeout = {OWNER_WAIT}")
+
+    def upgrade(self) -> None:
+        """Bring the schema of an older version up to this one's.
+
+        Not at the opening: until its journals can be folded, the version that wrote them must still
+        be able to open it.
+        """
+        steps = migrations()
+        try:
+            (version,) = self._file.execute("PRAGMA user_version").fetchone()
+            if version < len(steps):
+                _migrate(self._file, " ".join(steps[version:]))
+        except sqlite3.Error as error:
+            self.roll_back()
+            raise LedgerError(f"cannot upgrade the ledger {self.path}: {error}") from None
 
     def check_whole(self) -> None:
         """Refuse a file whose pages, tables and indices do not fit together."""
@@ -219,7 +272,7 @@ class Ledger:
 
     def back_up(self, path: str | os.PathLike[str]) -> None:
         """Write the ledger as it is now to another file, which appears whole or not at all."""
-        with written_whole(path) as draft:
+        with written_whole(path, private=True) as draft:
             try:
                 with closing(sqlite3.connect(draft)) as copy:
                     self._file.backup(copy)
@@ -232,7 +285,11 @@ class Ledger:
         try:
             return self._file.execute(statement, parameters)
         except sqlite3.Error as error:
-            raise LedgerError(f"cannot write to the ledger {self.path}: {error}") from error
+            raise self._not_written(error) from error
+
+    def _not_written(self, error: sqlite3.Error) -> LedgerError:
+        kind = RefusedError if isinstance(error, BLAMES_THE_VALUES) else LedgerError
+        return kind(f"cannot write to the ledger {self.path}: {error}")
 
     def begin(self) -> None:
         """Begin a transaction: what is written in it becomes durable together, or not at all."""
@@ -263,7 +320,14 @@ class Ledger:
 
     def _find(self) -> Place:
         files = (os.stat(self.path), os.stat(self._beside))
+        self._check_one_name(files[0])
         return tuple((found.st_dev, found.st_ino) for found in files)
+
+    def _check_one_name(self, found: os.stat_result) -> None:
+        """Refuse a file with hard links: under each name it would have a write-ahead log apart."""
+        if found.st_nlink > 1:
+            told = f"the ledger {self.path} has {found.st_nlink} names (hard links)"
+            raise LedgerError(f"{told}: remove all but one")
 
     def probe(self) -> None:
         """Write what changes nothing, durably; from now on the files must stay where they are."""
@@ -285,7 +349,7 @@ class Ledger:
         try:
             self._file.executemany(self._queries["append"], events)
         except sqlite3.Error as error:
-            raise LedgerError(f"cannot write to the ledger {self.path}: {error}") from error
+            raise self._not_written(error) from error
 
     def advance(self, account: Account, before: int) -> None:
         """Bring the row of a campaign from one event to a later one. Within a transaction."""
@@ -307,17 +371,20 @@ class Ledger:
         return self._rows("keys")
 
 
-def _steps_to_do(file: sqlite3.Connection, read_only: bool) -> str:
-    """The SQL that makes the schema, or brings an older one up to it; refuses any other file."""
+def _migrate(file: sqlite3.Connection, steps: str) -> None:
+    """Change the schema to the newest version, in one transaction."""
+    version = f"PRAGMA user_version = {len(migrations())};"
+    file.executescript(f"BEGIN IMMEDIATE; {steps} {version} COMMIT;")
+
+
+def _first_steps(file: sqlite3.Connection, read_only: bool) -> str:
+    """The SQL that makes the schema in a new file; refuses any file that is not a ledger."""
     steps = migrations()
     (version,) = file.execute("PRAGMA user_version").fetchone()
-    if version > len(steps) or (read_only and version < len(steps)):
+    if version > len(steps) or (read_only and version < OLDEST_READ):
         told = f"version {version}, and this bccb needs {len(steps)}"
         raise LedgerError(f"its schema is {told}")
     tables = {name for (name,) in file.execute(queries()["tables"])}
     if "journal" not in tables if version else tables:
         raise LedgerError("it is not a ledger of bccb")
-    if version == len(steps):
-        return ""
-    scripts = [schema()] if version == 0 else steps[version:]
-    return f"{' '.join(scripts)} PRAGMA user_version = {len(steps)};"
+    return "" if version else schema()

@@ -28,6 +28,8 @@ import numpy as np
 from bccb.kernels.component import Component, Parameter
 from bccb.kernels.jit import jit
 from bccb.kernels.layout import Layout
+from bccb.kernels.soundness import LARGE, counted, within
+from bccb.money import LEAST_COST, MICROS, MOST_COST
 from bccb.types import Floats
 
 WINDOW = 2_000
@@ -47,6 +49,19 @@ class State(NamedTuple):
 
 
 LAYOUT = Layout(State)
+
+
+def sound(memory: Floats, d: int, K: int) -> bool:
+    """Whether these can be recent users and the prices that they gave."""
+    state = LAYOUT.view(memory, d, K)
+    low, high = state.prices.tolist()
+    recent = state.costs[: int(min(state.seen[0], WINDOW))]
+    return (
+        counted(state.seen)
+        and 0.0 <= low <= high <= LARGE
+        and within(state.score, -LARGE, LARGE)
+        and within(recent, LEAST_COST / MICROS, MOST_COST / MICROS)
+    )
 
 
 @jit
@@ -170,6 +185,7 @@ BUDGET_FORECAST = Component(
         ),
     },
     layout=LAYOUT,
+    sound=sound,
     kernels={
         "note_arrival": note_arrival,
         "forecast": forecast,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ipaddress
 import re
 import time
+from contextlib import closing
 from functools import lru_cache
+from pathlib import Path
 
 from bccb.errors import StateError
 from bccb.ledger.keys import Key, Scope, keys, scope_of
@@ -41,6 +43,18 @@ def scope_for(method: str, path: str) -> Scope | None:
     return Scope.DECIDE if parts and parts[0] in ("decisions", "outcomes") else Scope.ADMIN
 
 
+def check_exposure(path: Path, host: str) -> None:
+    """Refuse to be reached from elsewhere without an API key, before anything is opened."""
+    known: list[Key] = []
+    if path.is_file():
+        try:
+            with closing(Ledger(path, read_only=True)) as ledger:
+                known = keys(ledger)
+        except LedgerError:  # an older one must be brought up first: Access checks it then
+            return
+    _check_exposure(known, host)
+
+
 class Access:
     """The keys of a ledger, read again every second."""
 
@@ -48,12 +62,7 @@ class Access:
         self._ledger = ledger
         self._keys = keys(ledger)
         self._read_at = time.monotonic()
-        good = any(key.revoked_at is None for key in self._keys)
-        if not good and not is_loopback(host):
-            told = "make one with `bccb keys create`, or serve on 127.0.0.1"
-            raise StateError(
-                f"{host} can be reached from elsewhere, and there is no API key: {told}"
-            )
+        _check_exposure(self._keys, host)
 
     def known(self) -> list[Key]:
         """All keys."""
@@ -93,6 +102,13 @@ class Access:
         if found not in (needed, Scope.ADMIN):
             told = f"this key has the scope {found.value!r}, but {needed.value!r} is needed"
             raise ProblemError(403, "wrong-scope", told)
+
+
+def _check_exposure(known: list[Key], host: str) -> None:
+    good = any(key.revoked_at is None for key in known)
+    if not good and not is_loopback(host):
+        told = "make one with `bccb keys create`, or serve on 127.0.0.1"
+        raise StateError(f"{host} can be reached from elsewhere, and there is no API key: {told}")
 
 
 def _check_local(host: str, origin: str) -> None:

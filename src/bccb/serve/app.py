@@ -103,17 +103,20 @@ def _pages(app: FastAPI) -> None:
     app.mount("/docs", StaticFiles(packages=[("fastapi_swagger", "resources")]))
 
 
-def _tell_problem(request: Request, error: Exception) -> Response:
+# Not in threads, where Starlette would run plain functions: a refusal must not need resources.
+
+
+async def _tell_problem(request: Request, error: Exception) -> Response:
     assert isinstance(error, ProblemError)
     return problem_response(error)
 
 
-def _tell_unread(request: Request, error: Exception) -> Response:
+async def _tell_unread(request: Request, error: Exception) -> Response:
     logger.error("%s %s failed: %s", request.method, request.url.path, error)
     return problem_response(not_durable("the ledger cannot be read"))
 
 
-def _tell_http(request: Request, error: Exception) -> Response:
+async def _tell_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     kind = {404: "unknown", 405: "wrong-method"}.get(error.status_code, "http")
     told = f"{request.method} {request.url.path}: {error.detail}"
@@ -122,7 +125,7 @@ def _tell_http(request: Request, error: Exception) -> Response:
     return response
 
 
-def _tell_invalid(request: Request, error: Exception) -> Response:
+async def _tell_invalid(request: Request, error: Exception) -> Response:
     """A part of the path or of the query."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 
 from bccb import __version__
 from bccb.ledger.event import Event
-from bccb.ledger.ledger import Account, Ledger, Snapshot
+from bccb.ledger.ledger import Account, DamagedError, Ledger, LedgerError
 from bccb.serve.campaign import Campaign
 from bccb.serve.problem import unknown
+from bccb.serve.quarantine import Quarantined, quarantined
 from bccb.serve.recovery import fold, snapshot_of
+from bccb.serve.schemas import MOST_BATCH
 from bccb.serve.terms import Terms
+from bccb.serve.work import seconds_a_user, users_at_once
 
 SNAPSHOT_EVERY = 5_000  # events of a campaign
+SNAPSHOT_AFTER = 100  # events of a campaign that had to be folded again
+
+logger = logging.getLogger("bccb.serve")
 
 
 class Books:
-    """Campaigns by id. One task changes them; what it records is durable after :meth:`commit`."""
+    """Campaigns by id. One task changes them; what it records is durable after :meth:`commit`.
+
+    A campaign that cannot be folded is quarantined: it keeps its place, and takes no other with it.
+    """
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self._campaigns: dict[str, Campaign] = {}
+        self._campaigns: dict[str, Campaign | Quarantined] = {}
         self._names: dict[str, str] = {}
         self._keys = 0
         self._events: list[Event] = []
@@ -30,47 +40,98 @@ class Books:
         self._kept: dict[str, int] = {}  # the sequence of its newest snapshot
         self._used: set[str] = set()  # campaigns that commands have had in hand
         self._stale: set[str] = set()  # campaigns that may not be what the ledger has
+        self._failed: set[str] = set()  # those of them that a command has failed on
 
     def open(self) -> Iterator[Campaign]:
-        """Bring up every campaign, one after the other."""
+        """Bring up every campaign, one after the other; those that can be are given."""
         for account in self.ledger.accounts():
-            snapshot = self._bring_up(account)
+            version = self._bring_up(account)
             campaign = self._campaigns[account.id]
-            if snapshot is not None and snapshot.version != __version__:
+            if isinstance(campaign, Quarantined):
+                continue
+            if version != __version__:  # what comes next is folded by this one
                 self.ledger.begin()
                 self._keep(campaign, origin=True)
                 self.ledger.commit()
             yield campaign
+        self.ledger.upgrade()
 
-    def _bring_up(self, account: Account) -> Snapshot | None:
-        """A campaign as the ledger has it; the snapshot that it was folded from."""
+    def _bring_up(self, account: Account) -> str:
+        """A campaign as the ledger has it; the version that made what it was folded from."""
         snapshot = self.ledger.snapshot(account.key)
-        self._enter(fold(self.ledger, account, snapshot))
         self._kept[account.id] = 0 if snapshot is None else snapshot.sequence
-        return snapshot
+        try:
+            campaign = fold(self.ledger, account, snapshot)
+        except LedgerError as error:
+            if not isinstance(error, DamagedError):
+                raise  # it cannot be read now
+            self._isolate(account, str(error))
+            return ""
+        except Exception:
+            logger.exception("campaign %s cannot be folded", account.id)
+            self._isolate(account, "its journal cannot be folded: see the service's log")
+            return ""
+        self._enter(account, campaign)
+        return campaign.terms.version if snapshot is None else snapshot.version
 
-    def _enter(self, campaign: Campaign) -> None:
-        self._campaigns[campaign.id] = campaign
-        self._names[campaign.terms.name] = campaign.id
-        self._keys = max(self._keys, campaign.key)
+    def _isolate(self, account: Account, reason: str) -> None:
+        """Quarantine a campaign."""
+        logger.error("campaign %s (%s) is quarantined: %s", account.id, account.name, reason)
+        self._enter(account, quarantined(self.ledger, account, reason))
+
+    def quarantine(self, id_: str, reason: str) -> None:
+        """Quarantine a campaign that was in hand until the service starts again."""
+        account = self.ledger.account(id_)
+        if account is not None:
+            self._isolate(account, reason)
+            self._stale.discard(id_)
+
+    def _enter(self, account: Account, campaign: Campaign | Quarantined) -> None:
+        self._campaigns[account.id] = campaign
+        self._names[account.name] = account.id
+        self._keys = max(self._keys, account.key)
 
     # Looking
 
     def __iter__(self) -> Iterator[Campaign]:
-        return iter(self._campaigns.values())
+        """Those that are not quarantined."""
+        return iter([each for each in self.all() if isinstance(each, Campaign)])
 
-    def campaign(self, id_: str) -> Campaign:
-        """The campaign with this id."""
+    def all(self) -> list[Campaign | Quarantined]:
+        """All of them, in the order of their making; safe beside the thread that changes them."""
+        return list(self._campaigns.values())
+
+    def look(self, id_: str) -> Campaign | Quarantined:
+        """The campaign with this id, to look at it."""
         found = self._campaigns.get(id_)
         if found is None:
             raise unknown(f"there is no campaign {id_!r}")
         self._used.add(id_)
         return found
 
+    def campaign(self, id_: str) -> Campaign:
+        """The campaign with this id, to decide and to change; refused while it is quarantined."""
+        found = self.look(id_)
+        if isinstance(found, Quarantined):
+            raise found.problem()
+        return found
+
     def named(self, name: str) -> Campaign | None:
         """The campaign with this name."""
         id_ = self._names.get(name)
-        return None if id_ is None else self._campaigns[id_]
+        return None if id_ is None else self.campaign(id_)
+
+    def seconds(self, id_: str, users: int) -> float:
+        """How long deciding on users of a campaign takes, or their outcomes: an estimate."""
+        found = self._campaigns.get(id_)
+        if not isinstance(found, Campaign):
+            return 0.0
+        return users * seconds_a_user(found.machine)
+
+    def users_at_once(self, id_: str) -> int:
+        """How many users of a list of this campaign may be in hand at once."""
+        found = self._campaigns.get(id_)
+        return users_at_once(found.machine) if isinstance(found, Campaign) else MOST_BATCH
 
     def known(self, campaign: Campaign, decisions: Iterable[str]) -> dict[str, list[Event]]:
         """All events of these decisions, also those that are not committed yet."""
@@ -89,7 +150,7 @@ class Books:
     def add(self, id_: str, terms: Terms) -> Campaign:
         """A new campaign, under the next key."""
         campaign = Campaign(self._keys + 1, id_, terms)
-        self._enter(campaign)
+        self._enter(campaign.account(), campaign)
         self._before[id_] = 0
         self._kept[id_] = 0
         return campaign
@@ -118,29 +179,47 @@ class Books:
 
     def write(self) -> int:
         """Hand all that was recorded to the ledger, in one transaction; how many events."""
+        changed = [(self.campaign(id_), before) for id_, before in self._before.items()]
         self.ledger.begin()
-        for id_, before in self._before.items():
+        for campaign, before in changed:
             if before == 0:
-                campaign = self._campaigns[id_]
-                self.ledger.add_campaign(campaign.key, id_, campaign.terms.name)
+                self.ledger.add_campaign(campaign.key, campaign.id, campaign.terms.name)
         self.ledger.append(self._events)
-        for id_, before in self._before.items():
-            campaign = self._campaigns[id_]
+        for campaign, before in changed:
             self.ledger.advance(campaign.account(), before)
-            if campaign.sequence - self._kept[id_] >= SNAPSHOT_EVERY:
+            if self._since_snapshot(campaign) >= SNAPSHOT_EVERY:
                 self._keep(campaign)
         return len(self._events)
+
+    def _since_snapshot(self, campaign: Campaign) -> int:
+        return campaign.sequence - self._kept[campaign.id]
+
+    @property
+    def snapshot_due(self) -> bool:
+        """Whether the next :meth:`write` keeps a snapshot, which may be long."""
+        changed = (self.campaign(id_) for id_ in self._before)
+        return any(self._since_snapshot(each) >= SNAPSHOT_EVERY for each in changed)
 
     def commit(self) -> None:
         """Make what was written durable."""
         self.ledger.commit()
         self._forget()
 
-    def abandon(self) -> None:
-        """Nothing that was recorded has happened: campaigns that may be changed are read again."""
+    def abandon(self, failed: bool = False) -> None:
+        """Nothing that was recorded has happened: campaigns that may be changed are read again.
+
+        ``failed`` says that a command is to blame, and not the ledger.
+        """
         self.ledger.roll_back()
-        self._stale.update(self._before, self._used)
+        stale = {*self._before, *self._used}
+        self._stale |= stale
+        self._failed |= stale if failed else set()
         self._forget()
+
+    @property
+    def stale(self) -> bool:
+        """Whether :meth:`refresh` has anything to read, which may take long."""
+        return bool(self._stale)
 
     def refresh(self) -> None:
         """Begin with the books as the ledger has them: read again what was abandoned."""
@@ -149,10 +228,32 @@ class Books:
             id_ = next(iter(self._stale))
             account = self.ledger.account(id_)
             if account is None:
-                del self._names[self._campaigns.pop(id_).terms.name]
-            else:  # in its old place: they are told in the order of their making
+                self._remove(id_)
+            elif isinstance(self._campaigns[id_], Campaign):
+                # in its old place: they are told in the order of their making
                 self._bring_up(account)
+                self._shorten(id_)
             self._stale.discard(id_)
+            self._failed.discard(id_)
+
+    def _remove(self, id_: str) -> None:
+        """Forget a campaign whose opening was abandoned."""
+        del self._campaigns[id_]
+        self._names = {name: each for name, each in self._names.items() if each != id_}
+
+    def _shorten(self, id_: str) -> None:
+        """Fold less the next time: commands on a campaign that fail again and again cost others."""
+        campaign = self._campaigns[id_]
+        if id_ not in self._failed or isinstance(campaign, Quarantined):
+            return
+        if self._since_snapshot(campaign) >= SNAPSHOT_AFTER:
+            try:
+                self.ledger.begin()
+                self._keep(campaign)
+                self.ledger.commit()
+            except LedgerError as error:  # it can do without
+                logger.warning("no snapshot was kept: %s", error)
+                self.ledger.roll_back()
 
     def _forget(self) -> None:
         self._events, self._by_decision, self._before, self._indexed = [], {}, {}, 0
@@ -160,9 +261,10 @@ class Books:
 
     def keep_all(self) -> None:
         """A snapshot of every campaign that has moved since its last one."""
+        self.refresh()
         self.ledger.begin()
         for campaign in self:
-            if campaign.sequence > self._kept[campaign.id]:
+            if self._since_snapshot(campaign) > 0:
                 self._keep(campaign)
         self.ledger.commit()
 

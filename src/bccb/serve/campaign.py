@@ -13,14 +13,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bccb.ledger.event import ENDS, Event, Kind, seal_of
-from bccb.ledger.ledger import Account, DamagedError
+from bccb.ledger.event import ENDS, Event, Kind, fault_of, seal_of
+from bccb.ledger.ledger import Account, DamagedError, RefusedError
 from bccb.machine import NONE
 from bccb.serve.meter import Meter
 from bccb.serve.tally import Point, Tally
 from bccb.serve.terms import Terms
-from bccb.types import Floats, Ints
+from bccb.types import LEAST_PROBABILITY, Floats, Ints
 
+ROUNDING = 1e-6  # what an integral that is summed up may be off
 RUNS = {Kind.PAUSED: "paused", Kind.RESUMED: "running", Kind.CLOSED: "closed"}
 
 
@@ -92,11 +93,18 @@ class Campaign:
             raise DamagedError(f"the money of campaign {self.id} does not add up")
 
     def _seal(self, at: int, kind: Kind, rest: tuple[Any, ...]) -> Event:
-        """The next event; ``rest`` is what an event has from the decision's id on."""
+        """The next event; ``rest`` is what an event has from the decision's id on.
+
+        One that is not finite and in range is refused: it must not be committed or answered.
+        """
         self.sequence, self.at = self.sequence + 1, at
         row = (self.key, self.sequence, at, kind.value, *rest)
         self.seal = seal_of(row, self.seal)
-        return Event._make((*row, self.seal))
+        event = Event._make((*row, self.seal))
+        fault = fault_of(event)
+        if fault is not None:
+            raise RefusedError(f"campaign {self.id} made an impossible {kind}: {fault}")
+        return event
 
     def _event(
         self,
@@ -143,12 +151,13 @@ class Campaign:
             to_come = (self.terms.users_to_come(at, first + i - 1) for i, at in enumerate(times))
             horizons = np.array([first + i - 1 + n for i, n in enumerate(to_come)], np.int64)
         made = self.machine.steps(xs, costs, horizons)
-        chances = self.machine.probabilities(made.traces, made.actions).tolist()
+        chances = _rounded(self.machine.probabilities(made.traces, made.actions)).tolist()
+        prices = (made.prices + 0.0).tolist()  # SQLite keeps no sign of zero: seals would not fit
         self.open += len(times)
         events = []
         left = self.remaining
         rows = zip(
-            *(times, decisions, made.actions.tolist(), made.paid.tolist(), made.prices.tolist()),
+            *(times, decisions, made.actions.tolist(), made.paid.tolist(), prices),
             *(chances, costs, made.traces),
             strict=True,
         )
@@ -282,3 +291,12 @@ class Campaign:
         self.status, self.open = Kind(rest["status"]), rest["open"]
         self.tally = Tally.from_dict(rest["tally"])
         self.machine.restore(state[8 + size :])
+
+
+def _rounded(chances: Floats) -> Floats:
+    """Probabilities, where what rounding has put outside of their range is put to its end.
+
+    What is further off, or not a number, stays as it is, and is refused.
+    """
+    near = (chances >= -ROUNDING) & (chances <= 1.0 + ROUNDING)
+    return np.where(near, np.clip(chances, LEAST_PROBABILITY, 1.0), chances)

@@ -83,7 +83,9 @@ def _learned(books: Books, terms: Terms) -> bytes:
     """What the campaign named in the terms has learned, if it is of the same make."""
     try:
         source = books.campaign(terms.learned_from or "")
-    except ProblemError:
+    except ProblemError as problem:
+        if problem.status != 404:
+            raise
         raise invalid("learned_from", terms.learned_from, "the id of a campaign") from None
     allowed = "a campaign with the same features, treatments and policy"
     theirs = source.terms.features, source.terms.treatments

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from bccb.drivers import first_refused
-from bccb.ledger.event import Event, Kind
+from bccb.ledger.event import Event, Kind, fault_of
 from bccb.money import COST_RANGE, MOST_COST, as_text, costs_up
 from bccb.serve.books import Books
 from bccb.serve.campaign import RUNS, Campaign, Known
-from bccb.serve.problem import ProblemError, conflict, invalid, missing
+from bccb.serve.problem import ProblemError, conflict, internal, invalid, missing
 from bccb.serve.schemas import DecisionRequest
 from bccb.serve.terms import Terms
 from bccb.types import FEATURE_RANGE, MOST_FEATURE, Floats, Ints
@@ -28,10 +28,16 @@ class Asked(NamedTuple):
     campaign_id: str
     users: Sequence[DecisionRequest]
     single: bool  # not a list
+    first: int = 0  # the place of its first user in the whole list
 
     def where(self, i: int) -> str:
         """What comes before the name of a field of user i."""
-        return "" if self.single else f"{i}."
+        return "" if self.single else f"{self.first + i}."
+
+    def parts(self, size: int) -> Iterator[Asked]:
+        """The same users, so many at a time."""
+        for i in range(0, len(self.users), size):
+            yield self._replace(users=self.users[i : i + size], first=self.first + i)
 
 
 class Draft(NamedTuple):
@@ -64,6 +70,12 @@ def decide(books: Books, at: int, requests: Sequence[Asked]) -> list[Answers | P
         for i, result in _decide_apart(books, at, requests, drafts):
             results[i] = result
     return results
+
+
+def check(books: Books, at: int, asked: Asked) -> None:
+    """Refuse what :func:`decide` would refuse, and change nothing."""
+    draft = _draft(books, asked)
+    _check(draft.campaign, at, asked, draft, _made_before(books, draft.campaign, draft.ids))
 
 
 def _apart(requests: Sequence[Asked], waiting: list[int]) -> tuple[list[int], list[int]]:
@@ -129,6 +141,9 @@ def _check(
             raise conflict("id-taken", told, field)
         if end is not None and end.kind == Kind.CANCELLATION:  # its money is for others now
             raise conflict("decision-cancelled", f"decision {id_!r} was cancelled", field)
+        fault = fault_of(decision)
+        if fault is not None:  # older versions let it pass
+            raise internal(f"decision {id_!r} cannot be answered: its {fault}")
     if any(id_ not in made for id_ in draft.ids):
         _check_running(campaign, at)
 

@@ -1,11 +1,13 @@
 """The engine: one task that owns the books and commits for all who wait together.
 
 Requests that arrive while a commit is under way wait for the next one and share it. Each is
-answered when what it did is durable, and not before. If a commit fails, nobody is told that
-anything happened, and the books are read from the ledger again.
+answered when what it did is durable, and not before. If the ledger fails, nobody is told that
+anything happened, and the books are read from the ledger again. If a command fails, those that
+share its commit run again one by one, so that it alone is refused.
 
-Commands run in the event loop, since they only compute and hand rows to SQLite; the commit, which
-waits for the disk, runs in a thread, so that requests are read in the meantime.
+Short commands run in the event loop, since they only compute and hand rows to SQLite; a thread for
+each of them would cost four times as much. Long ones, and the commit, which waits for the disk, run
+in a thread that is waited for: one writer at a time, and requests are read in the meantime.
 """
 
 from __future__ import annotations
@@ -16,15 +18,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
-from bccb.ledger.ledger import DamagedError, LedgerError
+from bccb.ledger.ledger import DamagedError, LedgerError, RefusedError
 from bccb.serve.books import Books
-from bccb.serve.decisions import Answers, Asked, decide
+from bccb.serve.decisions import Answers, Asked, check, decide
 from bccb.serve.metrics import Metrics
-from bccb.serve.outcomes import sweep
-from bccb.serve.problem import ProblemError, not_durable
+from bccb.serve.outcomes import Reports, observe, plan, sweep
+from bccb.serve.problem import ProblemError, internal, not_durable
+from bccb.serve.work import AT_ONCE, INLINE, LONG
 
 T = TypeVar("T")
 Clock = Callable[[], int]
@@ -33,6 +37,7 @@ LONGEST_QUEUE = 10_000  # requests; those beyond it are refused at once
 MOST_AT_ONCE = 512  # requests in one commit
 TICK = 0.5  # seconds between looks at windows that have passed
 PAUSE = 0.5  # seconds without a further try after a commit has failed
+FAILED = "this failed inside the service, and nothing was done: the reason is in its log"
 NOT_WRITTEN = "this could not be made durable: do not act on it, and ask again with the same id"
 
 logger = logging.getLogger("bccb.serve")
@@ -48,6 +53,7 @@ class Job(NamedTuple):
 
     command: Callable[[Books, int], Any] | Asked
     future: asyncio.Future[Any]
+    seconds: float  # that it is going to take, as far as one can tell
 
 
 class Engine:
@@ -78,26 +84,45 @@ class Engine:
         if self.trouble is None:
             try:
                 self.books.keep_all()
-            except LedgerError as error:
+            except Exception as error:
                 logger.warning("no snapshots were kept: %s", error)
 
-    async def do(self, command: Callable[[Books, int], T]) -> T:
-        """Run a command; its result, once that is durable."""
-        found: T = await self._queue(command)
+    async def do(self, command: Callable[[Books, int], T], seconds: float = 0.0) -> T:
+        """Run a command that takes so long; its result, once that is durable."""
+        found: T = await self._queue(command, seconds)
         return found
 
     async def decide(self, asked: Asked) -> Answers:
-        """Decide on users, together with others who wait; the answers, once they are durable."""
-        found: Answers = await self._queue(asked)
-        return found
+        """Decide on users, together with others who wait; the answers, once they are durable.
 
-    async def _queue(self, command: Callable[[Books, int], Any] | Asked) -> Any:
+        A list that takes long is checked whole, then decided in parts: others are served between.
+        """
+        id_, size = asked.campaign_id, self.books.users_at_once(asked.campaign_id)
+        if len(asked.users) > size:
+            await self.do(lambda books, at: check(books, at, asked), LONG)
+        answers: Answers = []
+        for part in asked.parts(size):
+            answers += await self._queue(part, self.books.seconds(id_, len(part.users)))
+        return answers
+
+    async def observe(self, reports: Reports) -> Answers:
+        """Record outcomes, in parts where there are many; the answers, once they are durable."""
+        id_, size = reports.campaign_id, self.books.users_at_once(reports.campaign_id)
+        if len(reports.items) > size:
+            await self.do(lambda books, at: plan(books, at, reports), LONG)
+        answers: Answers = []
+        for part in reports.parts(size):
+            seconds = self.books.seconds(id_, len(part.items))
+            answers += await self.do(partial(observe, reports=part), seconds)
+        return answers
+
+    async def _queue(self, command: Callable[[Books, int], Any] | Asked, seconds: float) -> Any:
         if len(self._jobs) >= LONGEST_QUEUE:
             raise ProblemError(503, "overloaded", "too many requests are waiting: try again later")
         if self._stopping:
             raise not_durable("the service is stopping")
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._jobs.append(Job(command, future))
+        self._jobs.append(Job(command, future, seconds))
         self._wake.set()
         return await future
 
@@ -109,9 +134,26 @@ class Engine:
             if time.monotonic() >= next_tick:
                 more = await self._tick()
                 next_tick = time.monotonic() + (0.0 if more else TICK)
-            jobs = [self._jobs.popleft() for _ in range(min(len(self._jobs), MOST_AT_ONCE))]
+            jobs = self._take()
             if jobs:
-                _deliver(jobs, await self._work(jobs))
+                _deliver(jobs, await self._results(jobs))
+
+    async def _results(self, jobs: list[Job]) -> list[Any]:
+        """The results of jobs; whatever happens, the next ones have their turn."""
+        try:
+            return await self._work(jobs)
+        except Exception:
+            logger.exception("nothing was done")
+            return [internal(FAILED) for _ in jobs]
+
+    def _take(self) -> list[Job]:
+        """The next jobs that share a commit: not more of them than others can wait for."""
+        jobs: list[Job] = []
+        seconds = 0.0
+        while self._jobs and len(jobs) < MOST_AT_ONCE and seconds < AT_ONCE:
+            jobs.append(self._jobs.popleft())
+            seconds += jobs[-1].seconds
+        return jobs
 
     async def _sleep(self, until: float) -> None:
         """Until there is something to do."""
@@ -127,50 +169,92 @@ class Engine:
         if self._failing():
             return False
         try:
-            self.books.refresh()
-            more = sweep(self.books, self.clock())
-            if self.trouble is not None and not self.books.changed:
+            more = await self._sweep_all()
+            if self.trouble is not None:
                 # nobody may ask while the service says that it is not ready
                 await self._in_thread(self.books.ledger.probe)
                 self._recover()
-            await self._commit()
             return more
         except Exception as error:  # whatever it was: nothing of it has happened
             self._give_up(error)
             return False
 
+    async def _sweep_all(self) -> bool:
+        try:
+            return await self._sweep()
+        except Exception as error:
+            if _blames_the_ledger(error):
+                raise
+            self._fail(error)
+        for campaign in self.books.all():
+            await self._sweep_apart(campaign.id)
+        return False
+
+    async def _sweep(self, only: str | None = None) -> bool:
+        """Let windows pass, of all campaigns or of one; whether there is more of that to do."""
+        await self._refresh()
+        more = await self._in_thread(partial(sweep, self.books, self.clock(), only))
+        await self._commit(long=True)
+        return more
+
+    async def _sweep_apart(self, id_: str) -> None:
+        """Let windows pass for one campaign; if they cannot, it must not hold up the others."""
+        try:
+            await self._sweep(id_)
+        except Exception as error:
+            if _blames_the_ledger(error):
+                raise
+            self._fail(error)
+            self.books.quarantine(id_, "its outcome windows cannot pass: see the service's log")
+
     async def _work(self, jobs: list[Job]) -> list[Any]:
         """The results of all, or the errors instead; every one durable."""
-        at = self.clock()
-        results: list[Any] = []
         try:
-            self.books.refresh()
-            for asked, group in groupby(jobs, lambda job: isinstance(job.command, Asked)):
-                commands: list[Any] = [job.command for job in group]
-                results += (decide if asked else _one_by_one)(self.books, at, commands)
-            if self.books.changed and self._failing():
-                raise LedgerError(self.trouble or "")
-            await self._commit()
+            return await self._batch(jobs)
         except Exception as error:
-            self._give_up(error)
-            return [not_durable(NOT_WRITTEN) for _ in jobs]
+            if _blames_the_ledger(error):
+                self._give_up(error)
+                return [not_durable(NOT_WRITTEN) for _ in jobs]
+            self._fail(error, quiet=len(jobs) > 1)  # whose it is shows when they run apart
+            if len(jobs) == 1:
+                damaged = isinstance(error, DamagedError)  # the next one is told more
+                return [not_durable(NOT_WRITTEN) if damaged else internal(FAILED)]
+        return [(await self._work([job]))[0] for job in jobs]
+
+    async def _batch(self, jobs: list[Job]) -> list[Any]:
+        """The results of all, durable together."""
+        await self._refresh()
+        long = sum(job.seconds for job in jobs) > INLINE
+        work = partial(_results, self.books, self.clock(), jobs)
+        results = await self._in_thread(work) if long else work()
+        if self.books.changed and self._failing():
+            raise LedgerError(self.trouble or "")
+        await self._commit(long)
         return results
+
+    async def _refresh(self) -> None:
+        """Read again what was abandoned; to fold a campaign may take long."""
+        if self.books.stale:
+            await self._in_thread(self.books.refresh)
+        else:
+            self.books.refresh()
 
     def _failing(self) -> bool:
         return self.trouble is not None and time.monotonic() < self._try_again
 
-    async def _commit(self) -> None:
+    async def _commit(self, long: bool) -> None:
         if not self.books.changed:
             return
         begin = time.perf_counter()
-        events = self.books.write()
+        long = long or self.books.snapshot_due
+        events = await self._in_thread(self.books.write) if long else self.books.write()
         await self._in_thread(self.books.commit)
         self.metrics.note_commit(time.perf_counter() - begin, events)
         self._recover()
 
-    async def _in_thread(self, task: Callable[[], None]) -> None:
-        """Wait for the disk, but let nobody else wait."""
-        await asyncio.get_running_loop().run_in_executor(self._committer, task)
+    async def _in_thread(self, task: Callable[[], T]) -> T:
+        """Wait for the disk or for long work, but let nobody else wait."""
+        return await asyncio.get_running_loop().run_in_executor(self._committer, task)
 
     def _recover(self) -> None:
         if self.trouble is not None:
@@ -178,18 +262,34 @@ class Engine:
             self.trouble = None
 
     def _give_up(self, error: Exception) -> None:
-        """Nothing of this batch has happened: the books are again as the ledger has them."""
+        """The ledger fails: nothing of this batch has happened, and there is a pause."""
         if self.trouble is None:
-            logger.error("nothing was done: %s", error, exc_info=not isinstance(error, LedgerError))
+            logger.error("nothing was done: %s", error)
         self.metrics.failures.inc()
-        self.trouble = str(error) if isinstance(error, LedgerError) else "an error of the service"
-        if isinstance(error, DamagedError):  # nothing can be trusted any more
-            if self._try_again < float("inf"):
-                logger.critical("the service stops deciding: %s", error)
-            self._try_again = float("inf")
-        if isinstance(error, LedgerError):  # and not a request that is too much for us
-            self._try_again = max(self._try_again, time.monotonic() + PAUSE)
+        self.trouble = str(error)
+        self._try_again = time.monotonic() + PAUSE
         self.books.abandon()
+
+    def _fail(self, error: Exception, quiet: bool = False) -> None:
+        """A command fails, and the ledger does not: nothing of this batch has happened."""
+        if not quiet:
+            logger.error("nothing was done: %s", error, exc_info=error)
+        self.metrics.failures.inc()
+        self.books.abandon(failed=True)
+
+
+def _blames_the_ledger(error: Exception) -> bool:
+    """Whether the ledger cannot be read or written, and not one command or campaign is to blame."""
+    return isinstance(error, LedgerError) and not isinstance(error, DamagedError | RefusedError)
+
+
+def _results(books: Books, at: int, jobs: list[Job]) -> list[Any]:
+    """The results of commands, or their refusals."""
+    results: list[Any] = []
+    for asked, group in groupby(jobs, lambda job: isinstance(job.command, Asked)):
+        commands: list[Any] = [job.command for job in group]
+        results += (decide if asked else _one_by_one)(books, at, commands)
+    return results
 
 
 def _one_by_one(

@@ -107,7 +107,8 @@ def write(path: Path, campaign: Campaign, until: int, kind: str) -> IO[bytes]:
             _write_parquet(pages, campaign, file)
         else:
             for page in pages:
-                file.writelines(to_json(row) + b"\n" for row in page)
+                # older versions let prices pass that JSON does not know
+                file.writelines(to_json(row, inf_nan_mode="null") + b"\n" for row in page)
         file.flush()
         stack.pop_all()  # it is the caller's now
     return file

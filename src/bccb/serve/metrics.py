@@ -89,4 +89,9 @@ class _Campaigns(Collector):
             "By how much the clock is behind the last event.",
             max(last - self.clock(), 0) / SECOND,
         )
-        return [*families.values(), behind]
+        quarantined = GaugeMetricFamily(
+            "bccb_campaigns_quarantined",
+            "Campaigns whose journal cannot be folded: nothing of them is decided.",
+            len(self.books.all()) - len(campaigns),
+        )
+        return [*families.values(), behind, quarantined]

@@ -7,9 +7,9 @@ engine's task; ``at`` is the time in microseconds.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 from bccb.ledger.event import ENDS, Kind
 from bccb.money import as_text, costs_up
@@ -23,21 +23,49 @@ SWEPT_AT_ONCE = 1_000
 SWEEP_SECONDS = 0.05  # for all campaigns together: then requests have their turn
 
 
-def observe(
-    books: Books,
-    at: int,
-    campaign_id: str,
-    items: Sequence[OutcomeItem],
-    single: bool,
-) -> list[dict[str, Any]]:
+class Reports(NamedTuple):
+    """One request: outcomes to record, all of them or none."""
+
+    campaign_id: str
+    items: Sequence[OutcomeItem]
+    single: bool  # not a list
+    first: int = 0  # the place of its first outcome in the whole list
+
+    def parts(self, size: int) -> Iterator[Reports]:
+        """The same outcomes, so many at a time."""
+        for i in range(0, len(self.items), size):
+            yield self._replace(items=self.items[i : i + size], first=self.first + i)
+
+
+class Plan(NamedTuple):
+    """What is to be recorded, and what is answered."""
+
+    campaign: Campaign
+    fresh: list[tuple[Known, tuple[float, int]]]
+    late: dict[str, Known]
+    answers: list[dict[str, Any]]
+
+
+def observe(books: Books, at: int, reports: Reports) -> list[dict[str, Any]]:
     """Record outcomes, each once."""
+    campaign, fresh, late, answers = plan(books, at, reports)
+    for found, reported in fresh:
+        books.record(campaign, campaign.observing(at, found, *reported))
+    for found in late.values():  # what was answered counts from now on, and not from the next sweep
+        books.record(campaign, campaign.expiring(at, found))
+    return answers
+
+
+def plan(books: Books, at: int, reports: Reports) -> Plan:
+    """Check outcomes, and change nothing."""
+    campaign_id, items, single, first = reports
     campaign = books.campaign(campaign_id)
     known = books.known(campaign, [item.decision_id for item in items])
     planned: dict[str, tuple[float, int]] = {}
     fresh: list[tuple[Known, tuple[float, int]]] = []
     late: dict[str, Known] = {}
     answers: list[dict[str, Any]] = []
-    for i, item in enumerate(items):
+    for i, item in enumerate(items, first):
         where = "" if single else f"{i}."
         found = Known.of(known.get(item.decision_id, ()))
         if found is None:
@@ -58,11 +86,7 @@ def observe(
             fresh.append((found, reported))
         elif found.end is None and item.decision_id not in planned:
             late[item.decision_id] = found
-    for found, reported in fresh:
-        books.record(campaign, campaign.observing(at, found, *reported))
-    for found in late.values():  # what was answered counts from now on, and not from the next sweep
-        books.record(campaign, campaign.expiring(at, found))
-    return answers
+    return Plan(campaign, fresh, late, answers)
 
 
 def _done(terms: Terms, known: Known, item: OutcomeItem, where: str) -> int:
@@ -89,7 +113,9 @@ def _standing(
     if end is None and not _late(campaign, at, known):
         return reported, "recorded"
     if end is None or end.kind == Kind.EXPIRY:
-        return (0.0, reported[1]), "already_recorded" if reported[0] == 0.0 else "too_late"
+        # no outcome counts as none, but a shadow campaign then learns nothing, not even a zero
+        same = reported[0] == 0.0 and not campaign.terms.shadow
+        return (0.0, reported[1]), "already_recorded" if same else "too_late"
     if end.kind == Kind.CANCELLATION:
         told = f"decision {known.decision.decision!r} was cancelled"
         raise conflict("decision-cancelled", told, f"{where}decision_id" if where else None)
@@ -158,10 +184,13 @@ def _state(campaign: Campaign, known: Known) -> dict[str, Any]:
     }
 
 
-def sweep(books: Books, at: int) -> bool:
-    """Let outcomes count as none whose window has passed; whether there may be more to do."""
+def sweep(books: Books, at: int, only: str | None = None) -> bool:
+    """Let outcomes count as none whose window has passed; whether there may be more to do.
+
+    Of all campaigns, or of one.
+    """
     more, deadline = False, time.monotonic() + SWEEP_SECONDS
-    for campaign in books:
+    for campaign in books if only is None else [each for each in books if each.id == only]:
         if campaign.open and campaign.now(at) >= campaign.sweep_at:
             more = _sweep(books, at, books.campaign(campaign.id), deadline) or more
         if time.monotonic() > deadline:

@@ -48,6 +48,11 @@ def unknown(detail: str, field: str | None = None) -> ProblemError:
     return ProblemError(404, "unknown", detail, field)
 
 
+def internal(detail: str) -> ProblemError:
+    """An error of ours; nothing was done."""
+    return ProblemError(500, "internal", detail)
+
+
 def not_durable(detail: str) -> ProblemError:
     """What was asked could not be kept, and so was not done."""
     return ProblemError(503, "not-durable", detail)

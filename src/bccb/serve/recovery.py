@@ -13,7 +13,14 @@ from itertools import takewhile
 from bccb import __version__
 from bccb.errors import StateError, shown
 from bccb.ledger.event import Event, Kind, seal_of
-from bccb.ledger.ledger import Account, DamagedError, Ledger, LedgerError, Snapshot
+from bccb.ledger.ledger import (
+    Account,
+    DamagedError,
+    Ledger,
+    LedgerError,
+    RefusedError,
+    Snapshot,
+)
 from bccb.serve.campaign import Campaign, Known
 from bccb.serve.terms import Terms
 
@@ -59,7 +66,7 @@ def _placed(event: Event) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(error, LedgerError) and not isinstance(error, DamagedError):
+        if isinstance(error, LedgerError) and not isinstance(error, DamagedError | RefusedError):
             raise  # it cannot be read now
         told = f"at event {event.sequence} ({event.kind}): {error or type(error).__name__}"
         raise DamagedError(told) from error
@@ -102,7 +109,10 @@ def _begin(ledger: Ledger, account: Account, snapshot: Snapshot | None) -> Campa
         try:
             campaign.restore(snapshot.state)
         except (StateError, LookupError, TypeError, ValueError) as error:
-            raise DamagedError(f"{told} is not of this version: {error}") from error
+            if snapshot.version != __version__:  # an upgrade that cannot be, and no damage
+                back = f"go back to bccb {snapshot.version}"
+                raise LedgerError(f"{told} is not of this version: {error}: {back}") from error
+            raise DamagedError(f"{told} cannot be read: {error}") from error
     return campaign
 
 

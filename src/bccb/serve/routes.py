@@ -9,23 +9,24 @@ from functools import partial
 from typing import IO, Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import FailFast, Field, TypeAdapter
+from pydantic import TypeAdapter
+from pydantic_core import to_json
 from starlette.responses import StreamingResponse
 
 from bccb.errors import InputError
 from bccb.ledger.event import Kind
 from bccb.serve import campaigns, log, outcomes, schemas
 from bccb.serve.answers import json_response
-from bccb.serve.body import parse, read
+from bccb.serve.body import parse, parse_list, read
 from bccb.serve.books import Books
 from bccb.serve.campaign import Campaign
 from bccb.serve.decisions import Asked
 from bccb.serve.engine import Engine
 from bccb.serve.openapi import answers, takes
+from bccb.serve.outcomes import Reports
 from bccb.serve.problem import ProblemError
 from bccb.serve.schemas import (
     ID,
-    MOST_BATCH,
     BudgetRequest,
     CampaignRequest,
     DecisionRequest,
@@ -34,20 +35,17 @@ from bccb.serve.schemas import (
     SettleRequest,
 )
 from bccb.serve.views import campaign_view, report_view
+from bccb.serve.work import LONG
 
 T = TypeVar("T")
 CampaignId = Annotated[str, Path(examples=["c0123456789"])]
 DecisionPath = Annotated[str, Path(pattern=ID, max_length=128, examples=["order-17"])]
 
-# The first fault will do: a long list of them would take long to tell
-BATCH = (Field(min_length=1, max_length=MOST_BATCH), FailFast())
-
 CAMPAIGN = TypeAdapter(CampaignRequest)
 BUDGET = TypeAdapter(BudgetRequest)
 DECISION = TypeAdapter(DecisionRequest)
-DECISIONS = TypeAdapter(Annotated[list[DecisionRequest], *BATCH])
 OUTCOME = TypeAdapter(OutcomeRequest)
-OUTCOMES = TypeAdapter(Annotated[list[OutcomeItem], *BATCH])
+OUTCOME_ITEM = TypeAdapter(OutcomeItem)
 SETTLEMENT = TypeAdapter(SettleRequest)
 LOG_TYPES = {"ndjson": "application/x-ndjson", "parquet": "application/vnd.apache.parquet"}
 CHUNK = 1 << 16  # bytes of a download at once
@@ -91,7 +89,7 @@ def _campaign_routes(router: APIRouter, engine: Engine) -> None:
             campaign, new = campaigns.open_campaign(books, at, terms)
             return campaign_view(campaign), new
 
-        view, new = await engine.do(command)
+        view, new = await engine.do(command, LONG)
         return json_response(view, 201 if new else 200)
 
     for turn, kind in TURNS.items():
@@ -120,8 +118,14 @@ def _look_routes(router: APIRouter, engine: Engine) -> None:
     @router.get("", tags=["campaigns"], response_model=schemas.CampaignList, responses=answers(503))
     async def list_campaigns() -> Response:
         """All campaigns, the newest first."""
-        views = await engine.do(lambda books, at: [campaign_view(each) for each in books])
-        return json_response({"campaigns": views[::-1]})
+
+        def command(books: Books, at: int) -> bytes:
+            # there may be many with many names: in pieces, so that the event loop has its turns
+            views = [to_json(campaign_view(each)) for each in reversed(books.all())]
+            return b'{"campaigns":[' + b",".join(views) + b"]}"
+
+        content = await engine.do(command, LONG)
+        return Response(content, media_type="application/json")
 
     @router.get(
         "/{campaign_id}",
@@ -132,7 +136,7 @@ def _look_routes(router: APIRouter, engine: Engine) -> None:
     async def get_campaign(campaign_id: CampaignId) -> Response:
         """A campaign, its money and its counts."""
         return json_response(
-            await engine.do(lambda books, at: campaign_view(books.campaign(campaign_id)))
+            await engine.do(lambda books, at: campaign_view(books.look(campaign_id)))
         )
 
     @router.get(
@@ -144,7 +148,7 @@ def _look_routes(router: APIRouter, engine: Engine) -> None:
     async def get_report(campaign_id: CampaignId) -> Response:
         """What the page shows: rates, what the treatments caused, the course of money and price."""
         return json_response(
-            await engine.do(lambda books, at: report_view(books.campaign(campaign_id), at))
+            await engine.do(lambda books, at: report_view(books.look(campaign_id), at))
         )
 
 
@@ -163,7 +167,7 @@ def _log_route(router: APIRouter, engine: Engine) -> None:
                     LOG_TYPES["parquet"]: {"schema": {"type": "string", "format": "binary"}},
                 },
             },
-            **answers(404, 422, 503),
+            **answers(404, 409, 422, 503),
         },
     )
     async def get_log(
@@ -230,7 +234,7 @@ def _decision_routes(router: APIRouter, engine: Engine) -> None:
         """
         body = await read(request)
         single = body.lstrip()[:1] != b"["
-        asked = [parse(DECISION, body)] if single else parse(DECISIONS, body)
+        asked = [parse(DECISION, body)] if single else await parse_list(DECISION, body)
         made = await engine.decide(Asked(campaign_id, asked, single))
         return json_response(made[0] if single else made)
 
@@ -249,8 +253,8 @@ def _outcome_routes(router: APIRouter, engine: Engine) -> None:
         """Report what became of a decision, once; after the window it is too late."""
         told = parse(OUTCOME, await read(request))
         item = OutcomeItem(decision_id=decision_id, **told.model_dump(exclude_unset=True))
-        command = partial(outcomes.observe, campaign_id=campaign_id, items=[item], single=True)
-        return json_response((await engine.do(command))[0])
+        answers = await engine.observe(Reports(campaign_id, [item], single=True))
+        return json_response(answers[0])
 
     @router.post(
         "/{campaign_id}/outcomes",
@@ -261,9 +265,8 @@ def _outcome_routes(router: APIRouter, engine: Engine) -> None:
     )
     async def report_outcomes(request: Request, campaign_id: CampaignId) -> Response:
         """Report a list of up to 1,000 outcomes: all of them or none."""
-        items = parse(OUTCOMES, await read(request))
-        command = partial(outcomes.observe, campaign_id=campaign_id, items=items, single=False)
-        return json_response(await engine.do(command))
+        items = await parse_list(OUTCOME_ITEM, await read(request))
+        return json_response(await engine.observe(Reports(campaign_id, items, single=False)))
 
     @router.post(
         "/{campaign_id}/decisions/{decision_id}/cancel",

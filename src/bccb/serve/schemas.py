@@ -132,7 +132,12 @@ class Campaign(BaseModel):
 
     id: str
     name: str
-    status: Literal["running", "paused", "closed"]
+    status: Literal["running", "paused", "closed", "quarantined"] = Field(
+        description="quarantined: its journal cannot be folded, and nothing of it is decided or "
+        "changed. Its money is that of the ledger; its counts are 0, and its terms are empty if "
+        "they cannot be read."
+    )
+    reason: str | None = Field(description="Why it is quarantined; null if it is not.")
     mode: Literal["live", "shadow"]
     created_at: datetime
     horizon: Horizon

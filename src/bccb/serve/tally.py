@@ -71,7 +71,7 @@ class Tally:
         """One more outcome, of a user who was left alone with probability ``alone``, if known."""
         self.outcomes[action] += 1
         self.conversions[action] += y
-        if alone is None or alone < LEAST_CHANCE:
+        if alone is None or not alone >= LEAST_CHANCE:  # also where it is not a number
             self.untold += action > 0
             return
         self.expected += (1.0 - alone) ** 2 / alone

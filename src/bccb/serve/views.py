@@ -6,22 +6,62 @@ from dataclasses import asdict
 from typing import Any
 
 from bccb.intervals import Interval
+from bccb.ledger.ledger import Account
 from bccb.ledger.moment import SECOND, as_time
 from bccb.money import MICROS, as_text
 from bccb.serve.campaign import RUNS, Campaign
+from bccb.serve.quarantine import Quarantined
 from bccb.serve.tally import Point
+from bccb.serve.terms import Terms
+
+# The report of a campaign of which nothing is known but its row
+NOTHING: dict[str, Any] = {
+    "arms": [],
+    "incremental": None,
+    "decisions_per_second": 0.0,
+    "planned": as_text(0),
+    "money_ends_at": None,
+    "series": {name: [] for name in ("at", "decisions", "spent", "planned", "price")},
+}
 
 
-def campaign_view(campaign: Campaign) -> dict[str, Any]:
+def campaign_view(campaign: Campaign | Quarantined) -> dict[str, Any]:
     """A campaign, its money and its counts."""
-    terms, tally = campaign.terms, campaign.tally
+    if isinstance(campaign, Quarantined):
+        return _quarantined_view(campaign)
+    return {
+        "id": campaign.id,
+        "name": campaign.terms.name,
+        "status": RUNS[campaign.status],
+        "reason": None,
+        **_terms_view(campaign.terms),
+        **_money_view(campaign.account()),
+        "decisions": campaign.machine.decisions,
+        "treated": sum(campaign.tally.decisions[1:]),
+        "open": campaign.open,
+    }
+
+
+def _quarantined_view(campaign: Quarantined) -> dict[str, Any]:
+    """What the campaign's row tells, and its terms; the counts would be part of the fold."""
+    return {
+        "id": campaign.id,
+        "name": campaign.account.name,
+        "status": "quarantined",
+        "reason": campaign.reason,
+        **_terms_view(campaign.terms),
+        **_money_view(campaign.account),
+        "decisions": 0,
+        "treated": 0,
+        "open": 0,
+    }
+
+
+def _terms_view(terms: Terms) -> dict[str, Any]:
     horizon: dict[str, Any] = {"users": terms.users}
     if terms.ends_at is not None:
         horizon = {"ends_at": as_time(terms.ends_at), "expected_users": terms.expected_users}
     return {
-        "id": campaign.id,
-        "name": terms.name,
-        "status": RUNS[campaign.status],
         "mode": "shadow" if terms.shadow else "live",
         "created_at": as_time(terms.opened_at),
         "horizon": horizon,
@@ -31,18 +71,22 @@ def campaign_view(campaign: Campaign) -> dict[str, Any]:
         "outcome_window_seconds": terms.window // SECOND,
         "seed": terms.seed,
         "learned_from": terms.learned_from,
-        "budget": as_text(campaign.budget),
-        "spent": as_text(campaign.spent),
-        "reserved": as_text(campaign.reserved),
-        "remaining": as_text(campaign.remaining),
-        "decisions": campaign.machine.decisions,
-        "treated": sum(tally.decisions[1:]),
-        "open": campaign.open,
     }
 
 
-def report_view(campaign: Campaign, at: int) -> dict[str, Any]:
+def _money_view(account: Account) -> dict[str, str]:
+    return {
+        "budget": as_text(account.budget),
+        "spent": as_text(account.spent),
+        "reserved": as_text(account.reserved),
+        "remaining": as_text(account.budget - account.spent - account.reserved),
+    }
+
+
+def report_view(campaign: Campaign | Quarantined, at: int) -> dict[str, Any]:
     """What the page shows."""
+    if isinstance(campaign, Quarantined):
+        return {"campaign": campaign_view(campaign), "now": as_time(at), **NOTHING}
     tally, now = campaign.tally, campaign.now(at)
     points = list(tally.points)
     if points:  # as things stand: money may have returned since the last decision

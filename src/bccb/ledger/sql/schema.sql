@@ -50,6 +50,25 @@ BEGIN
     SELECT RAISE(ABORT, 'the journal is append-only');
 END;
 
+-- Nothing that is not finite and in range gets into the journal. SQLite keeps NaN as NULL. A trigger
+-- and no CHECK, so that rows of older versions can still be read.
+CREATE TRIGGER journal_is_finite BEFORE INSERT ON journal
+WHEN NOT CASE NEW.kind
+    WHEN 'decision' THEN
+        NEW.decision IS NOT NULL AND NEW.detail IS NOT NULL
+        AND coalesce(NEW.number > 0, 0) AND coalesce(NEW.action >= 0, 0)
+        AND coalesce(abs(NEW.price) < 9e999, 0)
+        AND coalesce(NEW.probability > 0 AND NEW.probability <= 1, 0)
+    WHEN 'outcome' THEN
+        NEW.decision IS NOT NULL AND coalesce(NEW.action >= 0, 0)
+        AND coalesce(NEW.value BETWEEN 0 AND 1, 0)
+    WHEN 'expiry' THEN NEW.decision IS NOT NULL AND coalesce(NEW.value = 0, 0)
+    ELSE NEW.value IS NULL AND NEW.price IS NULL AND NEW.probability IS NULL
+END
+BEGIN
+    SELECT RAISE(ABORT, 'an event is not finite or not in range');
+END;
+
 -- The state of a campaign after an event, so that recovery need not begin at the first.
 CREATE TABLE snapshots (
     campaign INTEGER NOT NULL REFERENCES campaigns (key),

@@ -37,6 +37,8 @@ function showTitle({ campaign }) {
   figure(mode, campaign.mode, campaign.mode);
   mode.dataset.mode = campaign.mode;
   byId("shadow-note").hidden = campaign.mode !== "shadow";
+  byId("quarantine-note").hidden = campaign.status !== "quarantined";
+  write(byId("quarantine-reason"), campaign.reason ?? "");
   write(byId("chooser"), campaign.mode === "shadow" ? "your own system" : "the policy");
   const { users, ends_at: end } = campaign.horizon;
   const horizon = end === undefined ? `for ${fixed(users)} users` : `until ${dateAndTime(new Date(end))}`;
@@ -144,9 +146,11 @@ function planWords({ campaign, planned, series }) {
 
 /** Show a report in place. */
 export function showReport(report) {
-  latest = report;
-  byId("board").hidden = false;
   showTitle(report);
+  const quarantined = report.campaign.status === "quarantined";
+  latest = quarantined ? null : report;
+  byId("board").hidden = quarantined;
+  if (quarantined) return;
   showEffect(report);
   showMoney(report);
   showActivity(report);
@@ -161,6 +165,7 @@ export function expectReport(name) {
   write(byId("campaign-name"), name);
   for (const id of ["campaign-status", "campaign-mode", "campaign-about"]) write(byId(id), "");
   byId("shadow-note").hidden = true;
+  byId("quarantine-note").hidden = true;
 }
 
 byId("close-up").addEventListener("click", ({ currentTarget }) => {

@@ -24,6 +24,10 @@ function fillRow(row, campaign) {
   for (const name of ["spent", "reserved", "budget"]) {
     figure(row.querySelector(`[data-figure="campaign-${name}"]`), money(campaign[name]), campaign[name]);
   }
+  const reason = row.querySelector(".reason");
+  write(reason, campaign.reason ?? "");
+  reason.hidden = campaign.reason === null;
+  row.querySelector(".count").hidden = campaign.status === "quarantined";
   const decisions = row.querySelector('[data-figure="campaign-decisions"]');
   figure(decisions, fixed(campaign.decisions), campaign.decisions);
   write(row.querySelector(".word"), campaign.decisions === 1 ? "decision" : "decisions");

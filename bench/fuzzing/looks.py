@@ -1,0 +1,106 @@
+"""What the service shows of a campaign, against the plain ledger: views, reports and logs."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+from bench.fuzzing import strict
+from bench.fuzzing.model import CHANGING, Book, Row, Span, money
+
+SERIES = ("at", "decisions", "spent", "planned", "price")
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two JSON values are the same, also in the sign of a zero."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def check_view(book: Book, view: Any, at: Span) -> None:
+    """The campaign as it is told."""
+    for name, before in book.view.items():
+        if name not in CHANGING and not same(view[name], before):
+            raise book.broken(f"{name} was {before} and is {view[name]}", "lost")
+    budget, spent, reserved, left = (
+        money(view[name]) for name in ("budget", "spent", "reserved", "remaining")
+    )
+    if spent + reserved > budget or left < 0:
+        raise book.broken(f"{spent} + {reserved} of {budget} micros", "overspent")
+    exact = (budget, view["decisions"], view["treated"], view["status"], left)
+    expected = (book.budget, len(book.rows), book.treated, book.status, budget - spent - reserved)
+    if exact != expected:
+        counter = "lost" if view["decisions"] < len(book.rows) else "disagreed"
+        raise book.broken(f"it is {exact}, by the answers {expected}", counter)
+    _check_sums(book, view["open"], reserved, at)
+    book.check_left(left, at)
+
+
+def _check_sums(book: Book, open_: int, reserved: int, at: Span) -> None:
+    due = list(book.due(at))
+    if not book.open - len(due) <= open_ <= book.open:
+        raise book.broken(f"{open_} are open, by the answers {book.open} less up to {len(due)}")
+    least = book.reserved - sum(row.reserved for row in due)
+    if not least <= reserved <= book.reserved:
+        raise book.broken(f"{reserved} are reserved, by the answers {least} to {book.reserved}")
+
+
+def check_report(book: Book, report: Any, at: Span) -> None:
+    """What the page shows."""
+    check_view(book, report["campaign"], at)
+    arms = report["arms"]
+    if [arm["treatment"] for arm in arms] != [None, *book.request["treatments"]]:
+        raise book.broken(f"the arms are {arms}")
+    standing = sum(row.status != "cancelled" for row in book.rows.values())
+    if sum(arm["decisions"] for arm in arms) != standing:
+        raise book.broken(f"{standing} decisions stand, but the arms are {arms}")
+    for interval in (report["incremental"], *(arm["rate"] for arm in arms)):
+        if interval is not None and not interval["low"] <= interval["value"] <= interval["high"]:
+            raise book.broken(f"an interval is {interval}")
+    if len({len(report["series"][name]) for name in SERIES}) != 1:
+        raise book.broken("the series are not equally long")
+    money(report["planned"])
+
+
+def check_log(book: Book, rows: list[dict[str, Any]], at: Span) -> None:
+    """Every decision once, in order, as it was answered and with its end."""
+    ids = [row["decision_id"] for row in rows]
+    if ids != list(book.rows):
+        missing = sorted(book.rows.keys() - set(ids))[:5]
+        counter = "lost" if missing else "disagreed"
+        raise book.broken(f"the log has {len(ids)} of {len(book.rows)}, not {missing}", counter)
+    for number, (told, row) in enumerate(zip(rows, book.rows.values(), strict=True), 1):
+        _check_row(book, told, row, number, at)
+
+
+def _check_row(book: Book, told: dict[str, Any], row: Row, number: int, at: Span) -> None:
+    proposed = row.treatment or "control"
+    done: str | None = proposed
+    value = row.report[0] if row.report else 0.0 if row.status == "expired" else None
+    if told["status"] == "expired" and row.status == "open" and book.is_late(row, at) is not False:
+        value = 0.0
+    elif told["status"] != row.status and (told["status"] not in ENDED or row.status not in ENDED):
+        raise book.broken(f"{row.about} stands in the log as {told}", "lost")
+    chance = "proposed_probability" if book.shadow else "probability"
+    if book.shadow:
+        done = (row.report[1] or "control") if row.report else None
+        value = row.report[0] if row.report else None
+        if told["proposed"] != proposed:
+            raise book.broken(f"{row.about} stands in the log as {told}", "lost")
+    features = {name: told[name] for name in row.user["features"]}
+    found = told["number"], told["treatment"], told["outcome"], told[chance], told["price"]
+    expected = number, done, value, row.answer["probability"], row.answer["price"]
+    if found != expected or features != row.user["features"]:
+        raise book.broken(f"{row.about} stands in the log as {told}", "lost")
+
+
+ENDED = ("observed", "expired")  # a zero may be both, where the report came as the window passed
+
+
+def parquet_rows(raw: bytes) -> list[dict[str, Any]]:
+    """The rows of a log in Parquet."""
+    import polars
+
+    rows = polars.read_parquet(io.BytesIO(raw)).to_dicts()
+    strict.check_finite(rows)
+    return rows

@@ -1,0 +1,237 @@
+"""A ledger, the server on it at the moment, and what the model knows of its campaigns."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from bench.fuzzing import actions, looks, space, strict
+from bench.fuzzing.actions import Action
+from bench.fuzzing.faults import VERSIONS, program
+from bench.fuzzing.findings import Findings
+from bench.fuzzing.model import Book, BrokenError, Span
+from bench.fuzzing.wire import Answer, Call, Probe, Wire, calling, now
+from bench.service.process import Server, ServerError
+
+RECOVERY = 15.0  # seconds after a fault
+LONGEST_ID = 128
+WRONG = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+class RoundOverError(Exception):
+    """The ledger of this round cannot be used any further."""
+
+
+class Session:
+    """Whatever is asked goes through here, and into the model."""
+
+    wire: Wire
+    probe: Probe
+
+    def __init__(self, ledger: Path, findings: Findings) -> None:
+        self.ledger, self.findings = ledger, findings
+        self.books: list[Book] = []  # those that the model can follow
+        self.users: dict[str, space.Users] = {}
+        self.names: list[str] = []  # of all campaigns
+        self.pending: list[Action] = []  # without an answer
+        self.unopened: list[dict[str, Any]] = []
+        self.decisions = self.starts = self.ids = 0
+        self.version = 0
+        self.server: Server | None = None
+
+    # The server
+
+    def start(self, version: int, may_refuse: bool = False) -> bool:
+        """Start a server; whether it serves. ``may_refuse``: what another version has left."""
+        server = Server(self.ledger, program(VERSIONS[version]))
+        try:
+            server.wait()
+        except ServerError as error:
+            server.kill()
+            told = str(error)
+            if may_refuse and VERSIONS[1 - version] in told and server.process.returncode == 2:
+                return False
+            self.findings.add("refused_starts", told)
+            raise RoundOverError from error
+        assert server.port is not None
+        self.server, self.version = server, version
+        self.starts += 1
+        self.wire = Wire(server.port, server.process.pid, self.findings)
+        self.probe = Probe(server.port, server.process.pid, self.findings)
+        return True
+
+    def end_server(self, by: signal.Signals) -> None:
+        """End the server, with a signal that it may handle or not."""
+        assert self.server is not None
+        self.probe.stop()
+        self.wire.close()
+        server, self.server = self.server, None
+        if by == signal.SIGKILL:
+            server.kill()
+            return
+        server.stop()
+        code = server.process.returncode
+        if code != 0:
+            printed = server.printed.read_text(errors="replace")[-200:]
+            told = f"it ended with {code} after SIGTERM: {printed}"
+            self.findings.add("faults", told)
+
+    def close(self) -> None:
+        """End what still runs."""
+        if self.server is not None:
+            self.end_server(signal.SIGKILL)
+
+    def check_alive(self) -> None:
+        """The server must not end by itself."""
+        assert self.server is not None
+        if self.server.process.poll() is not None:
+            self.findings.add("faults", f"the server has ended by itself: {self.printed()}")
+            raise RoundOverError
+
+    def printed(self) -> str:
+        """The last line that the server has printed."""
+        lines: list[str] = []
+        with suppress(OSError):  # a fault may have moved the folder away
+            if self.server is not None:
+                lines = self.server.printed.read_text(errors="replace").splitlines()
+        return lines[-1] if lines else ""
+
+    def until_ready(self, fault: str) -> None:
+        """The service must go on by itself, once a fault is gone."""
+        deadline, call = time.monotonic() + RECOVERY, calling("GET", "/readyz")
+        while (answer := self.wire.ask(call)) is None or answer.status != 200:
+            if time.monotonic() > deadline:
+                self.findings.add("faults", f"it has not recovered from {fault}: {answer}")
+                raise RoundOverError
+            time.sleep(0.02)
+
+    # Asking
+
+    def perform(
+        self,
+        asked: Sequence[Action],
+        injected: bool = False,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> None:
+        """Send calls on different campaigns together.
+
+        ``injected``: a fault is there, and 503 is the right answer. ``meanwhile`` ends the server.
+        """
+        again = [action.began is not None for action in asked]
+        for action in asked:
+            action.began = action.began or now()
+        calls = [action.call for action in asked]
+        answers = self.wire.ask_all(calls, meanwhile or (lambda: None))
+        for action, answer, before in zip(asked, answers, again, strict=True):
+            not_done = answer is None or answer.status == 503
+            if not_done and (injected or meanwhile is not None):
+                self.pending.append(action)
+            else:
+                self._take(action, answer, before)
+
+    def _take(self, action: Action, answer: Answer | None, again: bool) -> None:
+        try:
+            body = self.read(action.call, answer, action.parse)
+            assert answer is not None
+            assert action.began is not None
+            at = Span(action.began, answer.ended)
+            self.decisions += action.take(answer.status, body, at, again)
+        except BrokenError:
+            self.drop(action.book)
+        except WRONG as error:
+            self.findings.add("disagreed", f"{action.call.about}: {error!r} {answer}")
+            self.drop(action.book)
+
+    def read(
+        self, call: Call, answer: Answer | None, parse: Callable[[bytes], Any] = strict.parse
+    ) -> Any:
+        """The body of an answer, which must be one that is allowed at all."""
+        if answer is None or answer.status >= 500:
+            told = "nothing" if answer is None else f"{answer.status} {answer.raw[-80:]!r}"
+            told = f"{call.about} was answered {told}: {self.printed()}"
+            self.findings.add("faults", told)
+            raise BrokenError
+        try:
+            body = (parse if answer.status < 400 else strict.parse)(answer.raw)
+        except ValueError as error:
+            self.findings.add("nonfinite", f"{error} in the answer to {call.about}")
+            raise BrokenError from error
+        if answer.status >= 400 and not actions.is_problem(answer):
+            self.findings.add("disagreed", f"{call.about} was answered {answer}")
+        return body
+
+    def drop(self, book: Book) -> None:
+        """Nobody knows any more what is right for this campaign."""
+        with suppress(ValueError):
+            self.books.remove(book)
+
+    def resend(self) -> None:
+        """Ask again what was not answered: it was done, or is done now."""
+        unopened, self.unopened = self.unopened, []
+        for request in unopened:
+            self.open(request)
+        waiting, self.pending = self.pending, []
+        for action in waiting:
+            if action.book in self.books:
+                self.perform([action])
+
+    # Campaigns
+
+    def open(self, request: dict[str, Any], injected: bool = False) -> None:
+        """Open a campaign, once."""
+        call = calling("POST", "/v1/campaigns", request)
+        answer = self.wire.ask(call)
+        if injected and (answer is None or answer.status == 503):
+            self.unopened.append(request)
+            return
+        try:
+            body = self.read(call, answer)
+        except BrokenError:
+            return
+        assert answer is not None
+        if answer.status == 422 and space.may_be_too_large(request):
+            return
+        if answer.status not in (200, 201):
+            if not _ended(request, answer):
+                self.findings.add("disagreed", f"{call.about} was answered {answer.status} {body}")
+            return
+        book = Book(body["id"], request, body, self.findings)
+        self.names.append(request["name"])
+        self.users[book.id] = space.draw_users(random.Random(request["name"]), request)
+        try:
+            _check_opening(book, body)
+            looks.check_view(book, body, Span(answer.began, answer.ended))
+            self.books.append(book)
+        except BrokenError:
+            pass
+        except WRONG as error:
+            self.findings.add("disagreed", f"{call.about}: {error!r} {body}")
+
+    def fresh_id(self) -> str:
+        """An id that was not used yet; they differ in form."""
+        self.ids += 1
+        if self.ids % 50 == 0:
+            return str(self.ids).rjust(LONGEST_ID, "x")
+        return ("u{}", "{}", "A.b~c:d@e+f=g-{}")[self.ids % 3].format(self.ids)
+
+
+def _ended(request: dict[str, Any], answer: Answer) -> bool:
+    """Whether the time of a campaign was over before it could be opened."""
+    return (
+        answer.status == 422
+        and Book("", request, {}, Findings()).is_over(Span(answer.began, answer.ended)) is not False
+    )
+
+
+def _check_opening(book: Book, view: dict[str, Any]) -> None:
+    """A campaign must be what was asked for."""
+    asked = book.request
+    plain = ("name", "features", "treatments", "policy", "outcome_window_seconds", "seed", "mode")
+    for name in (*plain, "learned_from"):
+        if name in asked and view[name] != asked[name]:
+            raise book.broken(f"{name} is {view[name]}, asked for was {asked[name]}")

@@ -1,0 +1,172 @@
+"""Saved policies: arrays and a header in one file, which is checked before it is believed.
+
+The file is NumPy's ``.npz``, nothing in it compressed or pickled: to read it takes no more memory
+than the file has bytes. Whoever made it, the policy that comes from it decides within its budget,
+in finite numbers.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import zipfile
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from bccb import checks
+from bccb.composition import Composition
+from bccb.errors import InputError
+from bccb.kernels import counts as count
+from bccb.kernels import scaling
+from bccb.kernels.counts import MOST_FEATURES, MOST_TREATMENTS, MOST_USERS
+from bccb.money import MOST_COST, MOST_MONEY
+from bccb.types import Floats, Ints
+
+FORMAT = 4
+ARRAYS = ("header", "counts", "memory", "waiting")
+LONGEST_NAME = 100
+MOST_SUM = 2**62  # of micros: far from the end of the integers
+MOST_CHECKSUM = 2**32 - 1
+
+
+class Saved(NamedTuple):
+    """What is saved of a policy."""
+
+    name: str
+    id: str
+    composition: Composition
+    counts: Ints
+    memory: Floats
+    waiting: Ints  # (n, 3): the number of a decision, the micros paid, the checksum
+
+
+def pack(saved: Saved) -> bytes:
+    """A policy as bytes."""
+    header = {
+        "format": FORMAT,
+        "name": saved.name,
+        "id": saved.id,
+        "composition": saved.composition.to_dict(),
+    }
+    buffer = io.BytesIO()
+    np.savez(
+        buffer,
+        header=np.frombuffer(json.dumps(header).encode(), np.uint8),
+        counts=saved.counts,
+        memory=saved.memory,
+        waiting=saved.waiting,
+    )
+    return buffer.getvalue()
+
+
+def unpack(kept: bytes) -> Saved:
+    """The policy that :func:`pack` wrote, if it can be one."""
+    if not isinstance(kept, bytes):
+        raise InputError("a saved policy", kept, "bytes")
+    try:
+        files = _files(kept)
+        header = json.loads(_array("header", files, np.uint8, 1).tobytes())
+        if header["format"] != FORMAT:
+            raise InputError("the format of a saved policy", header["format"], f"{FORMAT}")
+        composition = Composition.from_dict(header["composition"])
+        name, id_ = _text("name", header["name"]), _text("id", header["id"])
+        counts = _array("counts", files, np.int64, 1, count.COUNTS)
+        _check_counts(counts, composition)
+        memory = _array("memory", files, np.float64, 1, int(counts[count.END]))
+        waiting = _array("waiting", files, np.int64, 2)
+    except InputError:
+        raise
+    except Exception as error:  # whatever a stranger's bytes make of zip, NumPy and JSON
+        reason = f"readable ({type(error).__name__}: {error})"
+        raise InputError("a saved policy", f"{len(kept)} bytes", reason) from None
+    _check_memory(counts, composition, memory)
+    _check_waiting(counts, waiting)
+    return Saved(name, id_, composition, counts, memory, waiting)
+
+
+def _files(kept: bytes) -> dict[str, bytes]:
+    """The files within, each as large as it says before it is read."""
+    with zipfile.ZipFile(io.BytesIO(kept)) as archive:
+        listed = archive.infolist()
+        names = sorted(each.filename for each in listed)
+        if names != sorted(f"{name}.npy" for name in ARRAYS):
+            raise InputError("the arrays of a saved policy", names, f"{', '.join(ARRAYS)}")
+        for each in listed:
+            plain = each.compress_type == zipfile.ZIP_STORED
+            if not plain or not each.file_size == each.compress_size <= len(kept):
+                raise InputError(f"{each.filename} of a saved policy", "compressed", "stored")
+        return {each.filename.removesuffix(".npy"): archive.read(each) for each in listed}
+
+
+def _array(
+    field: str,
+    files: dict[str, bytes],
+    kind: type[np.generic],
+    ndim: int,
+    length: int | None = None,
+) -> Any:
+    """One array, which must be of this kind."""
+    file = io.BytesIO(files[field])
+    if np.lib.format.read_magic(file) != (1, 0):
+        raise InputError(f"the {field} of a saved policy", "a newer array", "one of version 1.0")
+    shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+    begin, size = file.tell(), math.prod(shape) * dtype.itemsize
+    whole = dtype == kind and not fortran and begin + size == len(files[field])
+    if not whole or len(shape) != ndim or shape[0] != (shape[0] if length is None else length):
+        wanted = f"{'' if length is None else f'{length} '}numbers of {np.dtype(kind)}"
+        raise InputError(f"the {field} of a saved policy", f"{shape} of {dtype}", wanted)
+    return np.frombuffer(files[field], kind, offset=begin).reshape(shape).copy()
+
+
+def _text(field: str, value: Any) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_NAME:
+        raise InputError(f"the {field} of a saved policy", value, f"1 to {LONGEST_NAME} characters")
+    return value
+
+
+def _check_counts(counts: Ints, composition: Composition) -> None:
+    given = cast("list[int]", counts.tolist())
+    decisions, budget = given[count.NUMBER], given[count.BUDGET]
+    d, K = given[count.FEATURES], given[count.TREATMENTS]
+    ranges: dict[str, tuple[int, int, int]] = {
+        "features": (d, 0, MOST_FEATURES),
+        "treatments": (K, 1, MOST_TREATMENTS),
+        "seed": (given[count.SEED], 0, 2**63 - 1),
+        "decisions": (decisions, 0, MOST_USERS),
+        "horizon": (given[count.HORIZON], 1, 2 * MOST_USERS),
+        "budget": (budget, 1, round(MOST_MONEY)),
+        "remaining": (given[count.REMAINING], 0, budget),
+        "proposed": (given[count.PROPOSED], 0, MOST_SUM),
+        "explored": (given[count.EXPLORED], 0, given[count.PROPOSED]),
+        "history": (given[count.HISTORY], count.NOT_LEARNED, 2 * MOST_USERS),
+        "planned": (given[count.PLANNED], 1, budget),
+        "since": (given[count.SINCE], 0, decisions),
+    }
+    for field, (value, least, most) in ranges.items():
+        checks.whole(f"the {field} of a saved policy", value, least, most)
+    layout = given[count.AT_ESTIMATOR :]
+    if composition.offsets(d, K) != layout:
+        raise InputError("the layout of a saved policy", layout, "that of this version")
+
+
+def _check_memory(counts: Ints, composition: Composition, memory: Floats) -> None:
+    d, K = int(counts[count.FEATURES]), int(counts[count.TREATMENTS])
+    if not np.isfinite(memory).all():
+        raise InputError("the memory of a saved policy", "not finite", "finite numbers")
+    if not scaling.sound(memory[: scaling.SCALER.size(d)], d):
+        raise InputError("what the scaler has learned", "impossible", "from users")
+    ends = counts[count.AT_EXPLORER :].tolist()
+    for part, end in zip(composition.components, ends, strict=True):
+        part.check(memory[end - part.layout.size(d, K) : end], d, K)
+
+
+def _check_waiting(counts: Ints, waiting: Ints) -> None:
+    decisions = int(counts[count.NUMBER])
+    good = waiting.shape[1] == 3 and len(np.unique(waiting[:, 0])) == len(waiting)
+    most = (decisions, MOST_COST, MOST_CHECKSUM)
+    good = good and bool((waiting >= (1, 0, 0)).all() and (waiting <= most).all())
+    if not good:
+        told = "decisions, their cost and their checksum, each once"
+        raise InputError("what waits in a saved policy", "impossible", told)
