@@ -10,6 +10,7 @@ from scipy import stats
 
 from bccb.data.costs import constant, lognormal
 from bccb.errors import InputError
+from bccb.money import MICROS
 
 
 @given(
@@ -27,7 +28,7 @@ def test_a_row_costs_the_same_whatever_the_number_of_users(
 
 
 def test_costs_follow_the_clipped_lognormal_of_the_paper() -> None:
-    costs = lognormal(200_000, 1)[:, 0]
+    costs = lognormal(200_000, 1)[:, 0] / MICROS
     assert costs.min() == 0.05
     assert costs.max() == 5.0
     model = stats.lognorm(s=0.7, scale=np.exp(-0.5))
@@ -44,7 +45,7 @@ def test_treatments_have_costs_of_their_own_and_seeds_differ() -> None:
 
 
 def test_constant_costs_have_the_given_value() -> None:
-    np.testing.assert_array_equal(constant(3, 2, 0.25), np.full((3, 2), 0.25))
+    np.testing.assert_array_equal(constant(3, 2, 0.25), np.full((3, 2), 250_000))
 
 
 @pytest.mark.parametrize("cost", [0.0, -1.0, 1e6 + 1, float("nan"), float("inf")])

@@ -154,7 +154,7 @@ def test_costs_may_be_constant_by_treatment_or_the_papers(saved: Callable[..., P
     assert by_treatment.costs.tolist() == [[price, 3.0] for price in TRIAL["price"]]
     assert "dear" not in by_treatment.feature_names
     np.testing.assert_array_equal(
-        read_log(path, replace(COLUMNS, cost=None)).costs, lognormal(6, 2)
+        read_log(path, replace(COLUMNS, cost=None)).micros, lognormal(6, 2)
     )
 
 

@@ -122,7 +122,7 @@ def test_the_number_of_jobs_changes_no_figure(cold: Advice) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"budget": 0}, "budget is 0, but must be above 0"),
+        ({"budget": 0}, "budget is 0.0, but must be at least 0.000001"),
         ({"budget": float("nan")}, "budget is nan, but must be a finite number"),
         ({"users": 0}, "users is 0, but must be a whole number from 1"),
         ({"history": -1}, "history is -1, but must be a whole number from 0"),
