@@ -27,7 +27,7 @@ from bccb.serve.books import Books
 from bccb.serve.decisions import Answers, Asked, check, decide
 from bccb.serve.metrics import Metrics
 from bccb.serve.outcomes import Reports, observe, plan, sweep
-from bccb.serve.problem import ProblemError, internal, not_durable
+from bccb.serve.problem import ProblemError, not_durable, problem_of
 from bccb.serve.work import AT_ONCE, INLINE, LONG
 
 T = TypeVar("T")
@@ -142,9 +142,9 @@ class Engine:
         """The results of jobs; whatever happens, the next ones have their turn."""
         try:
             return await self._work(jobs)
-        except Exception:
+        except Exception as error:
             logger.exception("nothing was done")
-            return [internal(FAILED) for _ in jobs]
+            return [problem_of(error, FAILED) for _ in jobs]
 
     def _take(self) -> list[Job]:
         """The next jobs that share a commit: not more of them than others can wait for."""
@@ -218,7 +218,7 @@ class Engine:
             self._fail(error, quiet=len(jobs) > 1)  # whose it is shows when they run apart
             if len(jobs) == 1:
                 damaged = isinstance(error, DamagedError)  # the next one is told more
-                return [not_durable(NOT_WRITTEN) if damaged else internal(FAILED)]
+                return [not_durable(NOT_WRITTEN) if damaged else problem_of(error, FAILED)]
         return [(await self._work([job]))[0] for job in jobs]
 
     async def _batch(self, jobs: list[Job]) -> list[Any]:

@@ -12,7 +12,7 @@ from bccb.serve.access import Access
 from bccb.serve.answers import problem_response
 from bccb.serve.body import MOST_BYTES, too_large
 from bccb.serve.metrics import Metrics
-from bccb.serve.problem import ProblemError
+from bccb.serve.problem import ProblemError, problem_of
 
 HEADERS = (
     (b"x-content-type-options", b"nosniff"),
@@ -23,7 +23,7 @@ STRICT = (b"content-security-policy", b"default-src 'self'; frame-ancestors 'non
 ASKED = (b"host", b"authorization", b"origin")
 PROXIED = {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"}
 ASK_AGAIN = (b"cache-control", b"no-cache")
-UNEXPECTED = ProblemError(500, "internal", "an error of the service: see its log")
+UNEXPECTED = "an error of the service: see its log"
 NO_ROUTE = "none"  # instead of a path that a stranger made up
 
 logger = logging.getLogger("bccb.serve")
@@ -59,11 +59,11 @@ class Gate:
             await self.app(scope, receive, passing)
         except ProblemError as problem:
             await problem_response(problem)(scope, receive, passing)
-        except Exception:
+        except Exception as error:
             logger.exception("%s %s failed", scope["method"], scope["path"])
             if status is not None:  # half of an answer is worse than none
                 raise
-            await problem_response(UNEXPECTED)(scope, receive, passing)
+            await problem_response(problem_of(error, UNEXPECTED))(scope, receive, passing)
         finally:
             route = getattr(scope.get("route"), "path", NO_ROUTE)
             self.metrics.requests.labels(route, status or 500).inc()

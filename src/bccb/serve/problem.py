@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 from bccb.errors import BccbError, shown
 
+SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)  # of the operating system
 LONGEST = 100  # characters of a value in a message
 
 
@@ -51,6 +53,13 @@ def unknown(detail: str, field: str | None = None) -> ProblemError:
 def internal(detail: str) -> ProblemError:
     """An error of ours; nothing was done."""
     return ProblemError(500, "internal", detail)
+
+
+def problem_of(error: Exception, detail: str) -> ProblemError:
+    """What to answer for an error that nobody expected: ours, or a shortage that will pass."""
+    if isinstance(error, OSError) and error.errno in SHORTAGES:
+        return not_durable(f"{error.strerror}: try again later")
+    return internal(detail)
 
 
 def not_durable(detail: str) -> ProblemError:
