@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -335,18 +336,8 @@ def test_a_policy_that_needs_history_refuses_to_decide_without() -> None:
 
 def warm(name: str = "bccb") -> Policy:
     """A policy that learns row by row, but begins with history."""
-    spec = POLICIES[name]
-    return assemble(
-        "warm",
-        spec.composition,
-        budget=60,
-        horizon=400,
-        features=D,
-        treatments=1,
-        seed=5,
-        parameters=spec.parameters,
-        after_history=True,
-    )
+    spec = replace(POLICIES[name], name="warm", after_history=True)
+    return assemble(spec, budget=60, horizon=400, features=D, seed=5)
 
 
 def test_a_policy_after_history_waits_for_it_saved_or_not() -> None:

@@ -15,7 +15,8 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 from bccb.kernels.component import Parameter
-from bccb.policies import POLICIES, Spec
+from bccb.policies import POLICIES
+from bccb.spec import Spec
 
 MICRO = 10**6
 MOST_BUDGET = 9 * 10**9 * MICRO

@@ -2,31 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from bccb.composition import Composition
 from bccb.errors import InputError
 from bccb.policy import Policy, assemble
-
-
-@dataclass(frozen=True, slots=True)
-class Spec:
-    """One row of the table: a named composition."""
-
-    name: str
-    about: str
-    composition: Composition
-    parameters: Mapping[str, float] = field(default_factory=dict)
-    needs_effects: bool = False  # the true ones, which only a simulator knows
-    after_history: bool = False  # begins with history, though it could begin without
-
-    @property
-    def needs_history(self) -> bool:
-        """Whether it must learn from history before the first user."""
-        return self.after_history or self.composition.fitted
-
+from bccb.spec import Spec
 
 POOLED = Composition("pooled-logistic", "posterior-sampling", "budget-forecast")
 LEARNS = {"haste": 2_000.0}
@@ -126,17 +107,13 @@ def make(
     >>> make("bccb", budget=5_000, horizon=100_000, features=12, eta=0.05).parameters["eta"]
     0.05
     """
-    spec = spec_of(name)
     return assemble(
-        spec.name,
-        spec.composition,
+        spec_of(name).changed(**parameters),
         budget=budget,
         horizon=horizon,
         features=features,
         treatments=treatments,
         seed=seed,
-        parameters={**spec.parameters, **parameters},
-        after_history=spec.after_history,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,7 +21,8 @@ from bccb.kernels.counts import MOST_FEATURES, MOST_TREATMENTS, MOST_USERS
 from bccb.machine import Machine
 from bccb.money import MICROS, budget_in_micros, cost_in_micros, cost_micros
 from bccb.saved import Saved, pack, unpack
-from bccb.types import OUTCOME_RANGE, Floats, Ints
+from bccb.spec import Spec
+from bccb.types import OUTCOME_RANGE, Floats, Ints, Log
 
 MOST_MEMORY = 100_000_000  # float64 numbers, 800 MB
 
@@ -211,21 +212,10 @@ class Policy(Machine):
 
 
 def assemble(
-    name: str,
-    composition: Composition,
-    *,
-    budget: float,
-    horizon: int,
-    features: int,
-    treatments: int,
-    seed: int,
-    parameters: Mapping[str, float],
-    after_history: bool = False,
+    spec: Spec, *, budget: float, horizon: int, features: int, treatments: int = 1, seed: int = 0
 ) -> Policy:
-    """A new policy from any composition, whether it stands in the table or not.
-
-    ``after_history`` makes it wait for history, though its estimator could begin without.
-    """
+    """A new policy from any spec, whether it stands in the table or not."""
+    name, composition = spec.name, spec.composition
     d = checks.whole("features", features, 0, MOST_FEATURES)
     K = checks.whole("treatments", treatments, 1, MOST_TREATMENTS)
     counts = np.zeros(count.COUNTS, np.int64)
@@ -234,14 +224,14 @@ def assemble(
     counts[count.HORIZON] = checks.whole("horizon", horizon, 1, MOST_USERS)
     counts[count.BUDGET] = budget_in_micros(checks.number("budget", budget))
     counts[count.REMAINING] = counts[count.PLANNED] = counts[count.BUDGET]
-    if after_history or composition.fitted:
+    if spec.needs_history:
         counts[count.HISTORY] = count.NOT_LEARNED
     counts[count.AT_ESTIMATOR :] = offsets = composition.offsets(d, K)
     if offsets[-1] > MOST_MEMORY:
         told = f"so few that {name} needs at most {MOST_MEMORY:,} numbers, not {offsets[-1]:,}"
         raise InputError("features x treatments", f"{d:,} x {K:,}", told)
     memory = np.zeros(offsets[-1])
-    rest = dict(parameters)
+    rest = dict(spec.parameters)
     for part, at in zip(composition.components, offsets, strict=False):
         block = memory[at : at + part.layout.size(d, K)]
         for i, (key, parameter) in enumerate(part.parameters.items()):
@@ -253,6 +243,12 @@ def assemble(
         allowed = f"one of {', '.join(known)}" if known else "absent: it has no parameters"
         raise InputError(f"a parameter of {name}", next(iter(rest)), allowed)
     return Policy(name, composition, counts, memory, secrets.token_hex(8), {})
+
+
+def assemble_for(spec: Spec, log: Log, *, budget: float, horizon: int, seed: int = 0) -> Policy:
+    """A new policy for users like those of a log: with its features and treatments."""
+    d, K = log.features.shape[1], log.treatments
+    return assemble(spec, budget=budget, horizon=horizon, features=d, treatments=K, seed=seed)
 
 
 def load(path: str | os.PathLike[str]) -> Policy:

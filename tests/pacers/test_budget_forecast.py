@@ -27,6 +27,7 @@ from bccb.pacers.budget_forecast import (
     price,
 )
 from bccb.policy import assemble
+from bccb.spec import Spec
 from bccb.types import Floats
 
 Sized = Callable[[int, int], int]
@@ -251,17 +252,8 @@ def test_history_sets_the_first_price() -> None:
 
 
 def test_the_coin_of_a_warm_up_does_not_drive_up_the_price() -> None:
-    composition = Composition("two-model", "coin", "budget-forecast")
-    policy = assemble(
-        "mixed",
-        composition,
-        budget=20,
-        horizon=300,
-        features=2,
-        treatments=1,
-        seed=1,
-        parameters={},
-    )
+    spec = Spec("mixed", "", Composition("two-model", "coin", "budget-forecast"))
+    policy = assemble(spec, budget=20, horizon=300, features=2, seed=1)
     generator = np.random.default_rng(0)
     treated = 0
     for _ in range(200):

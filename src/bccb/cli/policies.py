@@ -10,7 +10,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from bccb.cli.console import out
-from bccb.policies import POLICIES, Spec, spec_of
+from bccb.policies import POLICIES, spec_of
+from bccb.spec import Spec
 
 
 def command(

@@ -14,8 +14,9 @@ from bccb.errors import FitError, InputError
 from bccb.evaluate.replay import Replay, replay
 from bccb.evaluate.trials import Trial
 from bccb.pacers.budget_forecast import exhausting_price
-from bccb.policies import Spec, spec_of
-from bccb.policy import Policy, assemble
+from bccb.policies import spec_of
+from bccb.policy import Policy, assemble_for
+from bccb.spec import Spec
 from bccb.types import Log
 
 
@@ -122,23 +123,13 @@ NOBODY = Spec("nobody", "treats nobody", spec_of("treat-all").composition, {"eff
 
 
 def _fresh(spec: Spec, trial: Trial, log: Log, budget: float, seed: int) -> Policy:
-    parameters = dict(spec.parameters)
     if spec.needs_effects:
         # a proposal is paid for only where the trial gave that treatment too
         left = budget / len(trial.order) / float(log.shares[1:].max())
         rows = trial.order
-        parameters["threshold"] = exhausting_price(log.features[rows], log.costs[rows], left)
-    return assemble(
-        spec.name,
-        spec.composition,
-        budget=budget,
-        horizon=len(trial.order),
-        features=log.features.shape[1],
-        treatments=log.treatments,
-        seed=seed,
-        parameters=parameters,
-        after_history=spec.after_history,
-    )
+        price = exhausting_price(log.features[rows], log.costs[rows], left)
+        spec = spec.changed(threshold=price)
+    return assemble_for(spec, log, budget=budget, horizon=len(trial.order), seed=seed)
 
 
 def _learn(policy: Policy, trial: Trial) -> str:

@@ -17,7 +17,8 @@ from bccb.errors import FitError
 from bccb.evaluate.outcome_model import predict
 from bccb.evaluate.proposals import propose_on
 from bccb.evaluate.trials import Trial
-from bccb.policies import POLICIES, make
+from bccb.policies import POLICIES, spec_of
+from bccb.policy import assemble_for
 from bccb.types import Floats, Ints, Log
 
 
@@ -64,14 +65,7 @@ def measure(
     past = trial.past.take(trial.history) if len(trial.history) else None
     rates = None if log.effects is not None or past is None else _rates(past, log)
     for name in names:
-        policy = make(
-            name,
-            budget=budget,
-            horizon=log.users,
-            features=log.features.shape[1],
-            treatments=log.treatments,
-            seed=seed,
-        )
+        policy = assemble_for(spec_of(name), log, budget=budget, horizon=log.users, seed=seed)
         try:
             if policy.needs_history and past is not None:
                 policy.learn(past)

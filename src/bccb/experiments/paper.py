@@ -10,7 +10,8 @@ from bccb.composition import Composition
 from bccb.errors import InputError
 from bccb.experiments.plan import Run
 from bccb.pacers import PACERS
-from bccb.policies import POLICIES, Spec, spec_of
+from bccb.policies import POLICIES, spec_of
+from bccb.spec import Spec
 
 OURS = "bccb"
 OFFLINE = "offline-uplift"

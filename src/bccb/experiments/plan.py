@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import version
@@ -12,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import bccb
-from bccb.composition import Composition
-from bccb.policies import Spec
+from bccb.spec import Spec
 
 SHOWING = {"cli", "client", "ledger", "report", "serve"}  # change no figure
 LIBRARIES = ("numba", "numpy", "scikit-learn", "scipy")
@@ -23,32 +21,25 @@ LIBRARIES = ("numba", "numpy", "scikit-learn", "scipy")
 class Run:
     """One policy at one budget with one seed, after ``history`` rows of the past."""
 
-    policy: str
-    composition: Composition
-    parameters: tuple[tuple[str, float], ...]
+    spec: Spec
     budget: float
     seed: int
     history: int
-    after_history: bool = False
 
     @classmethod
     def of(cls, spec: Spec, budget: float, seed: int, history: int, **parameters: float) -> Run:
         """The run of a row of the table, some of its parameters changed."""
-        changed: Mapping[str, float] = {**spec.parameters, **parameters}
-        ordered = tuple(sorted(changed.items()))
         kept = history if spec.needs_history else 0
-        money, after = float(budget), spec.after_history
-        return cls(spec.name, spec.composition, ordered, money, seed, kept, after)
+        return cls(spec.changed(**parameters), float(budget), seed, kept)
 
     @property
-    def spec(self) -> Spec:
-        """The policy, as a row that need not stand in the table."""
-        parameters = dict(self.parameters)
-        return Spec(self.policy, "", self.composition, parameters, after_history=self.after_history)
+    def policy(self) -> str:
+        """The name of the policy."""
+        return self.spec.name
 
     def key(self, world: str) -> str:
         """What this run's result is stored under, in a world of data and sources."""
-        text = json.dumps([asdict(self), world], sort_keys=True)
+        text = json.dumps([asdict(self), world], sort_keys=True, default=dict)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

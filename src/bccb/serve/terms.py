@@ -71,15 +71,12 @@ class Terms:
             allowed = "one that needs no history, or learned_from must name a campaign"
             raise InputError("policy.name", self.policy, allowed)
         made = assemble(
-            spec.name,
-            spec.composition,
+            spec.changed(**self.parameters),
             budget=self.budget / MICROS,
             horizon=self.users or self.expected_users or 1,
             features=len(self.features),
             treatments=len(self.treatments),
             seed=self.seed,
-            parameters={**spec.parameters, **self.parameters},
-            after_history=spec.after_history,
         )
         if made.memory.size > MOST_MEMORY:
             told = f"so few that {self.policy} needs at most {MOST_MEMORY:,} numbers"
