@@ -6,21 +6,21 @@ import pytest
 
 from bccb.policies import make
 from bccb.serve import work
-from bccb.serve.work import seconds_a_user, users_at_once
+from bccb.serve.work import seconds_per_user, users_at_once
 from serve.service import Service, refused, user
 
 
 @pytest.mark.parametrize(("features", "treatments"), [(1, 1), (300, 1), (10, 100), (100, 10)])
 def test_what_is_done_at_once_takes_a_tenth_of_a_second(features: int, treatments: int) -> None:
     machine = make(budget=1, horizon=1, features=features, treatments=treatments)
-    assert users_at_once(machine) * seconds_a_user(machine) <= work.AT_ONCE
+    assert users_at_once(machine) * seconds_per_user(machine) <= work.AT_ONCE
     assert users_at_once(machine) > 10
 
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three users at once."""
-    monkeypatch.setattr(work, "SECONDS_A_USER", work.AT_ONCE / 3.5)
+    monkeypatch.setattr(work, "SECONDS_PER_USER", work.AT_ONCE / 3.5)
 
 
 @pytest.mark.usefixtures("slow")
