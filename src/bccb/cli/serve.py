@@ -63,7 +63,7 @@ def command(
         out.print(f"serving on {address}", highlight=False, soft_wrap=True)
         hint = f"ledger {ledger} · API at /docs · Ctrl-C to stop"
         notes.print(hint, highlight=False, soft_wrap=True)
-        # Until here a signal just ends the process, which is as safe as a crash: an exception could be
-        # swallowed by a callback of the compiler.
+        # Until here a signal just ends the process, which is as safe as a crash: an exception could
+        # be swallowed by a callback of the compiler.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         serve(books, access, listener)

@@ -120,9 +120,9 @@ class Ledger:
     def _check_alone(self) -> None:
         """Refuse a file with several names, and one whose write-ahead log it cannot be.
 
-        SQLite drops the log that it finds beside an empty file: the ledger may only have been moved.
+        SQLite drops a log that it finds beside an empty file, and the ledger may have been moved.
         """
-        if self.path.exists():
+        if self.path.is_file():
             self._check_one_name(os.stat(self.path))
         elif os.path.exists(self._beside):
             reason = f"there is a write-ahead log {self._beside}, but no ledger {self.path}"

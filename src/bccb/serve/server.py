@@ -17,7 +17,7 @@ from bccb.policies import make
 from bccb.serve.access import Access
 from bccb.serve.app import create_app
 from bccb.serve.books import Books
-from bccb.serve.connection import MOST_CONNECTIONS, Connection, connections_within
+from bccb.serve.connection import MOST_CONNECTIONS, RESERVED, Connection, connections_within
 from bccb.serve.engine import Engine
 from bccb.serve.metrics import Metrics
 
@@ -28,13 +28,13 @@ logger = logging.getLogger("bccb.serve")
 
 
 def raise_descriptors() -> int:
-    """Let this process open as many files as the system allows it; how many that is."""
+    """Let this process open as many files as it needs, or as are allowed; how many that is."""
     try:
         import resource
     except ImportError:  # Windows, where sockets are not files
-        return 2 * MOST_CONNECTIONS
+        return MOST_CONNECTIONS + RESERVED
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = 2 * MOST_CONNECTIONS
+    most = MOST_CONNECTIONS + RESERVED
     most = most if hard == resource.RLIM_INFINITY else min(hard, most)
     if soft == resource.RLIM_INFINITY or soft >= most:
         return most
