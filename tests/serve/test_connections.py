@@ -379,3 +379,16 @@ def test_trailers_without_end_are_cut_off_before_they_fill_the_memory(
                 sent += len(piece)
     assert sent < TEN_MEGABYTES
     assert server.status("/healthz") == 200
+
+
+def test_a_large_body_in_one_request_takes_nothing_from_the_next(
+    server: Server, campaign: str
+) -> None:
+    with server.connect() as connection:
+        for i in range(3):
+            request = whole(campaign, f"large-{i}", at_least=200_000)
+            head_size = request.index(b"\r\n\r\n") + 4
+            for part in (request[:head_size], request[head_size:100_000], request[100_000:]):
+                connection.sendall(part)
+                time.sleep(0.05)  # so that the parts arrive apart, as they do over a network
+            assert connection.recv(65_536).startswith(b"HTTP/1.1 200 ")

@@ -47,7 +47,8 @@ class Connection(HttpToolsProtocol):
     _stalled: asyncio.TimerHandle | None = None
     _arriving = False  # a request has begun and is not whole
     _head: int | None = 0  # bytes before the next body; None while a body arrives
-    _body: int | None = None  # bytes of the body so far; None before it
+    _request = 0  # how many have begun
+    _body = 0  # bytes of the body so far
     _around = 0  # bytes that came with the body and are none of it
 
     def connection_made(self, transport: Any) -> None:
@@ -66,14 +67,14 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """More of a request, or of several."""
-        before = self._body
+        in_body, request, before = self._head is None, self._request, self._body
         if self._head is not None:
             self._head += len(data)
         super().data_received(data)
         if self._head is not None:
             if self._head > MOST_HEAD:
                 self._let_go()
-        elif before is not None and self._body is not None:
+        elif in_body and request == self._request:
             # what is no body within a body: the sizes of chunks, their extensions, trailers
             self._around += len(data) - (self._body - before)
             if self._around > MOST_HEAD + MOST_AROUND * self._body:
@@ -84,12 +85,13 @@ class Connection(HttpToolsProtocol):
         super().on_message_begin()
         self.silent.pop(self, None)
         self._arriving, self._head = True, 0
-        self._body, self._around = None, 0
+        self._request += 1
+        self._body = self._around = 0
         self._wait(REQUEST_SECONDS)
 
     def on_headers_complete(self) -> None:
         """The head of a request is whole."""
-        self._head, self._body = None, 0
+        self._head = None
         if len(self.pipeline) >= MOST_PIPELINED:
             self.transport.abort()
             raise ValueError("too many requests at once")  # it ends the parsing
@@ -97,7 +99,7 @@ class Connection(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """More of a body."""
-        self._body = (self._body or 0) + len(body)
+        self._body += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
