@@ -300,7 +300,7 @@ def test_an_impossible_posterior_is_refused() -> None:
     parts = parts_of(saved("thompson", 1))
     at = int(parts["counts"][count.AT_EXPLORER])
     parts["memory"][at + 1] = -1.0
-    with pytest.raises(InputError, match="what beta-difference has learned is 'impossible'"):
+    with pytest.raises(InputError, match="what beta-difference has learned is 'damaged'"):
         from_bytes(written(parts))
 
 

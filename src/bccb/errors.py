@@ -1,5 +1,7 @@
 """Every error that bccb raises on purpose has one root, :class:`BccbError`."""
 
+import errno
+
 LONGEST = 200  # characters of a value in a message
 
 
@@ -11,6 +13,19 @@ def shown(value: object, longest: int = LONGEST) -> str:
     """
     text = repr(value)
     return text if len(text) <= longest else f"{text[:longest]}…"
+
+
+SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)
+
+
+def is_shortage(error: BaseException) -> bool:
+    """Whether the operating system is short of memory, files or room: it may pass by itself.
+
+    >>> is_shortage(MemoryError()), is_shortage(OSError(errno.EPERM, "not permitted"))
+    (True, False)
+    """
+    short = isinstance(error, OSError) and error.errno in SHORTAGES
+    return short or isinstance(error, MemoryError)
 
 
 class BccbError(Exception):

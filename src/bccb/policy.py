@@ -127,8 +127,8 @@ class Policy(Machine):
         if not 0.0 <= y <= 1.0:
             raise InputError("outcome", outcome, OUTCOME_RANGE)
         self._receipt(decision)
-        del self._waiting[decision.number]
         self.take(decision._trace, decision.action, y)
+        del self._waiting[decision.number]
 
     def cancel(self, decision: Decision) -> None:
         """Undo a decision that was not carried out: its money returns and nothing is learned."""
@@ -203,7 +203,7 @@ class Policy(Machine):
             if ours and kept == told and 0 <= decision.action <= self.treatments:
                 return kept
             made = 0 < decision.number <= self.decisions
-        except (TypeError, ValueError, OverflowError, BufferError):  # somebody wrote into it
+        except (AttributeError, TypeError, ValueError, OverflowError, BufferError):  # was changed
             made = False
         if ours and made and kept is None:
             raise StateError(f"decision {decision.number} was observed or cancelled already")
@@ -216,6 +216,8 @@ def assemble(
 ) -> Policy:
     """A new policy from any spec, whether it stands in the table or not."""
     name, composition = spec.name, spec.composition
+    if spec.needs_effects and features < treatments:
+        raise InputError("features", features, f"at least {treatments}: the true effects")
     d = checks.whole("features", features, 0, MOST_FEATURES)
     K = checks.whole("treatments", treatments, 1, MOST_TREATMENTS)
     counts = np.zeros(count.COUNTS, np.int64)

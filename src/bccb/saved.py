@@ -156,7 +156,7 @@ def _check_memory(counts: Ints, composition: Composition, memory: Floats) -> Non
     if not np.isfinite(memory).all():
         raise InputError("the memory of a saved policy", "not finite", "finite numbers")
     if not scaling.sound(memory[: scaling.SCALER.size(d)], d):
-        raise InputError("what the scaler has learned", "impossible", "from users")
+        raise InputError("what the scaler has learned", "damaged", "as it was saved")
     ends = counts[count.AT_EXPLORER :].tolist()
     for part, end in zip(composition.components, ends, strict=True):
         part.check(memory[end - part.layout.size(d, K) : end], d, K)
@@ -169,4 +169,4 @@ def _check_waiting(counts: Ints, waiting: Ints) -> None:
     good = good and bool((waiting >= (1, 0, 0)).all() and (waiting <= most).all())
     if not good:
         told = "decisions, their cost and their checksum, each once"
-        raise InputError("what waits in a saved policy", "impossible", told)
+        raise InputError("what waits in a saved policy", "damaged", told)

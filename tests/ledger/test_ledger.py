@@ -371,11 +371,8 @@ def test_a_ledger_with_two_names_has_no_owner(path: Path) -> None:
     link = path.with_name("link.sqlite")
     link.hardlink_to(path)
     for name in (path, link):
-        with (
-            closing(Ledger(name)) as ledger,
-            pytest.raises(LedgerError, match=r"has 2 names \(hard links\): remove all but one"),
-        ):
-            ledger.own()
+        with pytest.raises(LedgerError, match=r"has 2 names \(hard links\): remove all but one"):
+            Ledger(name)
     link.unlink()
     with closing(Ledger(path)) as ledger:
         ledger.own()
@@ -462,3 +459,27 @@ def test_a_backup_is_its_owners_alone(ledger: Ledger, tmp_path: Path, before: in
     assert oct(copy.stat().st_mode & 0o777) == "0o600"
     with closing(Ledger(copy, read_only=True)) as found:
         assert found.accounts() == [ACCOUNT]
+
+
+def test_a_write_ahead_log_without_its_ledger_is_left_alone(tmp_path: Path) -> None:
+    """SQLite would drop it, and with it what a running service has answered."""
+    path = tmp_path / "ledger.sqlite"
+    with closing(Ledger(path)) as ledger:
+        ledger.probe()
+        log = Path(f"{path}-wal")
+        size = log.stat().st_size
+        assert size > 0
+        path.rename(tmp_path / "moved.sqlite")
+        with pytest.raises(LedgerError, match="move the ledger back beside it"):
+            Ledger(path)
+        assert log.stat().st_size == size
+        assert not path.exists()
+
+
+def test_a_second_name_is_refused_to_readers_too(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    Ledger(path).close()
+    (tmp_path / "other.sqlite").hardlink_to(path)
+    for name in ("ledger.sqlite", "other.sqlite"):
+        with pytest.raises(LedgerError, match="has 2 names"):
+            Ledger(tmp_path / name, read_only=True)

@@ -13,7 +13,7 @@ from bccb.serve.body import MOST_BYTES, parse, parse_list
 from bccb.serve.problem import ProblemError
 from bccb.serve.routes import CAMPAIGN, DECISION, OUTCOME_ITEM
 from bccb.serve.schemas import MOST_BATCH, MOST_FEATURES, MOST_TREATMENTS, DecisionRequest
-from serve.service import user
+from serve.service import Service, user
 
 MEGABYTE = 1 << 20
 
@@ -126,3 +126,14 @@ def test_too_many_entries_are_told_in_one_sentence(extra: dict[str, Any]) -> Non
     for body, place in ((asked, "the body"), ([user("b"), asked], "item 1 of the list")):
         with pytest.raises(ProblemError, match=f"{place} has more than 1,000 features and 100 tr"):
             decisions(json.dumps(body))
+
+
+@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity"])
+def test_what_json_does_not_know_is_refused_wherever_it_stands(service: Service, word: str) -> None:
+    campaign = service.open()["id"]
+    body = f'[{{"decision_id": {word}, "features": {{"age": 1}}, "costs": {{"email": "1.00"}}}}]'
+    answer = service.post(
+        f"{campaign}/decisions", content=body, headers={"content-type": "application/json"}
+    )
+    assert answer.status_code in (400, 422)
+    assert service.campaign(campaign)["decisions"] == 0

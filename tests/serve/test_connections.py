@@ -363,3 +363,32 @@ def test_more_connections_than_files_can_be_open(patient: Server) -> None:
         connection.settimeout(HANGS)
         connection.sendall(whole(campaign, "after"))
         until(lambda: connection.recv(65_536).startswith(b"HTTP/1.1 200 "))
+
+
+@pytest.mark.parametrize("piece", [b"a: b\r\n" * 1_000, b"a" * 8_000])
+def test_trailers_without_end_are_cut_off_before_they_fill_the_memory(
+    server: Server, piece: bytes
+) -> None:
+    with server.connect() as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n")
+        connection.sendall(b"Transfer-Encoding: chunked\r\n\r\n0\r\n")
+        sent = 0
+        with pytest.raises(OSError, match="reset|Broken pipe"):
+            while sent < TEN_MEGABYTES:
+                connection.sendall(piece)
+                sent += len(piece)
+    assert sent < TEN_MEGABYTES
+    assert server.status("/healthz") == 200
+
+
+def test_a_large_body_in_one_request_takes_nothing_from_the_next(
+    server: Server, campaign: str
+) -> None:
+    with server.connect() as connection:
+        for i in range(3):
+            request = whole(campaign, f"large-{i}", at_least=200_000)
+            head_size = request.index(b"\r\n\r\n") + 4
+            for part in (request[:head_size], request[head_size:100_000], request[100_000:]):
+                connection.sendall(part)
+                time.sleep(0.05)  # so that the parts arrive apart, as they do over a network
+            assert connection.recv(65_536).startswith(b"HTTP/1.1 200 ")

@@ -339,14 +339,53 @@ def test_a_newer_version_goes_on_from_the_last_snapshot_and_keeps_it(
             )
 
 
-def test_events_that_another_version_wrote_before_any_snapshot_are_not_folded(
+@pytest.fixture
+def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The ledger of a version whose probabilities were others, killed before any snapshot."""
+    with monkeypatch.context() as patch:
+        patch.setattr("bccb.serve.campaigns.__version__", "0.0.1")
+        patch.setattr("bccb.serve.campaign._rounded", lambda chances: 0.999 * chances)
+        past = Past(tmp_path / "ledger.sqlite", seed=9)
+        past.live(5)
+        past.close()
+    return past.path
+
+
+def test_events_of_another_version_that_come_out_otherwise_are_refused_and_not_called_damage(
+    foreign: Path,
+) -> None:
+    message = refusal(foreign)
+    assert "bccb 0.0.1 wrote events after its last snapshot of campaign c" in message
+    assert "start 0.0.1 once more and stop it" in message
+    assert "damaged" not in message
+
+
+def test_events_of_another_version_that_come_out_the_same_are_folded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bccb.serve.campaigns.__version__", "0.0.1")
-    past = Past(tmp_path / "ledger.sqlite", seed=9)
-    past.live(5)
-    past.close()
-    assert "bccb 0.0.1 wrote events after its last snapshot of c" in refusal(past.path)
+    with monkeypatch.context() as patch:
+        patch.setattr("bccb.serve.campaigns.__version__", "0.0.1")
+        past = Past(tmp_path / "ledger.sqlite", seed=9)
+        past.live(5)
+        past.close()
+    with opened(past.path) as books:
+        assert {campaign.terms.version for campaign in books} == {"0.0.1"}
+    with closing(Ledger(past.path, read_only=True)) as ledger:
+        for account in ledger.accounts():
+            origin = ledger.origin(account.key)
+            assert origin is not None
+            assert (origin.sequence, origin.version) == (account.sequence, bccb.__version__)
+
+
+def test_damage_in_the_journal_of_another_version_is_damage(foreign: Path) -> None:
+    with closing(sqlite3.connect(foreign)) as file:
+        file.execute("DROP TRIGGER journal_is_never_changed")
+        file.execute("UPDATE journal SET at = at + 1 WHERE campaign = 1 AND sequence = 2")
+        file.commit()
+    with closing(Ledger(foreign)) as ledger:
+        account = ledger.accounts()[0]
+        with pytest.raises(DamagedError, match="is damaged"):
+            load(ledger, account)
 
 
 def test_a_campaign_that_an_older_version_has_opened_survives_two_kills(tmp_path: Path) -> None:
@@ -373,32 +412,14 @@ def test_a_campaign_that_an_older_version_has_opened_survives_two_kills(tmp_path
         assert fold(ledger, account, origin).to_bytes() == alive
 
 
-def test_a_ledger_that_is_refused_can_still_be_opened_by_the_version_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_ledger_that_is_refused_can_still_be_opened_by_the_version_before(foreign: Path) -> None:
     """Its schema is upgraded after its journals were folded, and not before."""
-    monkeypatch.setattr("bccb.serve.campaigns.__version__", "0.0.1")
-    past = Past(tmp_path / "ledger.sqlite", seed=9)
-    past.live(5)
-    past.close()
-    with closing(sqlite3.connect(past.path)) as file:
+    with closing(sqlite3.connect(foreign)) as file:
         file.execute("DROP TRIGGER journal_is_finite")
         file.execute("PRAGMA user_version = 1")
-    assert "bccb 0.0.1 wrote events after its last snapshot" in refusal(past.path)
-    with closing(sqlite3.connect(past.path)) as file:
+    assert "bccb 0.0.1 wrote events after its last snapshot" in refusal(foreign)
+    with closing(sqlite3.connect(foreign)) as file:
         assert file.execute("PRAGMA user_version").fetchone() == (1,)
-
-
-def test_events_that_another_version_wrote_after_its_snapshot_are_not_folded(path: Path) -> None:
-    with opened(path) as books:
-        books.keep_all()
-    past = Past(path, seed=9)
-    past.live(5)
-    past.close()
-    damage(path, "UPDATE snapshots SET version = '0.0.1'")
-    told = refusal(path)
-    assert "bccb 0.0.1 wrote events after its last snapshot of c" in told
-    assert "start that version once more and stop it" in told
 
 
 def test_a_state_that_this_version_cannot_hold_is_told(older: Path) -> None:
@@ -412,7 +433,7 @@ def test_a_state_that_this_version_cannot_hold_is_told(older: Path) -> None:
     sealed = zlib.crc32(kept.state, seal)
     damage(older, f"UPDATE snapshots SET seal = {sealed} WHERE campaign = 1")
     told = refusal(older)
-    assert "is not of this version: a state of " in told
+    assert "is of another version: a state of " in told
     assert "go back to bccb 0.0.1" in told
 
 

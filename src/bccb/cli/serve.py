@@ -50,7 +50,6 @@ def command(
     `bccb serve --host 0.0.0.0 --ledger campaigns.sqlite`, after `bccb keys create`
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with ending_in_peace(), ExitStack() as stack:
         check_exposure(ledger, host)
         listener = stack.enter_context(closing(bind(host, port)))
@@ -64,4 +63,7 @@ def command(
         out.print(f"serving on {address}", highlight=False, soft_wrap=True)
         hint = f"ledger {ledger} · API at /docs · Ctrl-C to stop"
         notes.print(hint, highlight=False, soft_wrap=True)
+        # Until here a signal just ends the process, which is as safe as a crash: an exception could
+        # be swallowed by a callback of the compiler.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         serve(books, access, listener)

@@ -27,11 +27,12 @@ from bccb.kernels.linalg import row_dot
 from bccb.kernels.quadrature import ORDER, RUNNING, WEIGHTS, rough
 from bccb.kernels.rng import beta, key_of
 from bccb.kernels.slots import chance as certain
-from bccb.kernels.soundness import MOST_SEEN, within
+from bccb.kernels.soundness import within
 from bccb.kernels.special import beta_cdf, beta_density, log_beta
 from bccb.types import Floats
 
 TAIL = 37.0  # e^-37 is what no float can tell from 0 beside 1
+MOST_USERS = 1e10  # of an arm: beyond it the quadrature would see rounding
 SHARP = 6.0  # the density of Beta(a, b) falls to 0 at 1 like (1 - x)^(b - 1): below this, abruptly
 
 
@@ -55,7 +56,7 @@ def start(memory: Floats, d: int, K: int) -> None:
 def sound(memory: Floats, d: int, K: int) -> bool:
     """Whether these can be posteriors."""
     state = LAYOUT.view(memory, d, K)
-    return within(state.alpha, 1.0, MOST_SEEN) and within(state.beta, 1.0, MOST_SEEN)
+    return within(state.alpha, 1.0, MOST_USERS) and within(state.beta, 1.0, MOST_USERS)
 
 
 @jit

@@ -64,4 +64,4 @@ class Component:
         for i, (key, parameter) in enumerate(self.parameters.items()):
             parameter.check(key, memory[i].item())
         if not self.sound(memory, d, K):
-            raise InputError(f"what {self.name} has learned", "impossible", "from users")
+            raise InputError(f"what {self.name} has learned", "damaged", "as it was saved")

@@ -11,7 +11,7 @@ distance from there. Panels of a scale or two of the narrowest score that counts
 that distance, and their number hardly depends on the number of scores.
 
 A panel is halved while the integrand on it, or a factor, is not yet like a polynomial. Where the
-of a score stops at high_j instead of fading (``sharp``), a panel ends there.
+density of a score stops at high_j instead of fading (``sharp``), a panel ends there.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ REACH = 2.0  # scales of the narrowest score per panel, at most
 PRECISION = 1e-7  # of the polynomials: the integral is some digits better
 EASY = 0.01  # a panel that is better than this by far is followed by a longer one
 SHORTEST = 1e-15  # of a panel against where it lies: shorter ones are lost in rounding
-MOST_PANELS = 5_000  # never reached: a guard, so that a decision ends whatever it is given
+MOST_PANELS = 5_000  # some hundred are needed at most: a guard, so that a decision ends
 
 # Gauss and Legendre, on [-1, 1]
 NODES, WEIGHTS = (np.asarray(part, np.float64) for part in np.polynomial.legendre.leggauss(ORDER))

@@ -15,7 +15,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from bccb.errors import BccbError, StateError
+from bccb.errors import BccbError, StateError, is_shortage
 from bccb.files import written_whole
 from bccb.ledger.event import FIELDS, Event
 from bccb.ledger.statements import migrations, queries, schema
@@ -31,13 +31,24 @@ CHECKPOINT = 8_000  # pages of the write-ahead log, 32 MB, that are copied to th
 class LedgerError(BccbError):
     """The ledger cannot keep or give what was asked: nothing was changed."""
 
+    one_campaign = False  # whether one campaign or request is to blame, and others can go on
+
 
 class RefusedError(LedgerError):
     """The ledger's own rules refuse what was given: it is to blame, and not the ledger."""
 
+    one_campaign = True
+
 
 class DamagedError(LedgerError):
     """The ledger does not hold what it was given; the message says where."""
+
+    one_campaign = True
+
+
+def concerns_all(error: BaseException) -> bool:
+    """Whether the ledger or the machine fails, and no campaign or request is to blame."""
+    return is_shortage(error) or (isinstance(error, LedgerError) and not error.one_campaign)
 
 
 class Account(NamedTuple):
@@ -97,6 +108,7 @@ class Ledger:
             raise LedgerError(f"there is no ledger {path}: `bccb serve` makes it")
         self._queries = queries()
         self._beside = f"{self.path.resolve()}-wal"
+        self._check_alone()
         if not read_only:
             self._make_private()
         try:
@@ -104,6 +116,17 @@ class Ledger:
         except LedgerError:
             self._let_go()
             raise
+
+    def _check_alone(self) -> None:
+        """Refuse a file with several names, and one whose write-ahead log it cannot be.
+
+        SQLite drops a log that it finds beside an empty file, and the ledger may have been moved.
+        """
+        if self.path.is_file():
+            self._check_one_name(os.stat(self.path))
+        elif os.path.exists(self._beside):
+            reason = f"there is a write-ahead log {self._beside}, but no ledger {self.path}"
+            raise LedgerError(f"{reason}: move the ledger back beside it")
 
     def _make_private(self) -> None:
         """Begin the file for its owner alone: users' features are in it.

@@ -43,6 +43,10 @@ ITEMS = msgspec.json.Decoder(
 )
 
 
+class NotNumbersError(Exception):
+    """The body holds NaN or Infinity, which many programs write and JSON does not know."""
+
+
 async def read(request: Request) -> bytes:
     """The body of a request, if it is JSON and not too large."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -79,7 +83,13 @@ async def parse_list(adapter: TypeAdapter[T], body: bytes) -> list[T]:
     """The body as a list of what its items must be."""
     found: list[T] = []
     parsed = 0
-    for i, raw in enumerate(_split(body)):
+    try:
+        items = _split(body)
+    except NotNumbersError as error:  # refused whatever it holds; the place is in the message
+        for i, raw in enumerate(_split(_quoted(body))):
+            parse(adapter, bytes(raw), i)
+        raise not_json(str(error)) from None
+    for i, raw in enumerate(items):
         found.append(parse(adapter, bytes(raw), i))
         parsed += len(raw)
         if parsed > SLICE:
@@ -100,9 +110,8 @@ def _split(body: bytes) -> list[bytes]:
         told = f"the body is {given}: it must be a list"
         raise ProblemError(422, "invalid-field", told) from None
     except msgspec.DecodeError as error:
-        quoted = _quoted(body)
-        if quoted != body:
-            return _split(quoted)
+        if _quoted(body) != body:
+            raise NotNumbersError(str(error)) from None
         raise not_json(str(error)) from None
     except RecursionError:
         raise not_json("it is nested too deeply") from None

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator
 
 from bccb import __version__
 from bccb.ledger.event import Event
-from bccb.ledger.ledger import Account, DamagedError, Ledger, LedgerError
+from bccb.ledger.ledger import Account, Ledger, LedgerError, concerns_all
 from bccb.serve.campaign import Campaign
 from bccb.serve.problem import unknown
 from bccb.serve.quarantine import Quarantined, quarantined
 from bccb.serve.recovery import fold, snapshot_of
 from bccb.serve.schemas import MOST_BATCH
 from bccb.serve.terms import Terms
-from bccb.serve.work import seconds_a_user, users_at_once
+from bccb.serve.work import seconds_per_user, users_at_once
 
 SNAPSHOT_EVERY = 5_000  # events of a campaign
 SNAPSHOT_AFTER = 100  # events of a campaign that had to be folded again
@@ -62,14 +62,13 @@ class Books:
         self._kept[account.id] = 0 if snapshot is None else snapshot.sequence
         try:
             campaign = fold(self.ledger, account, snapshot)
-        except LedgerError as error:
-            if not isinstance(error, DamagedError):
+        except Exception as error:
+            if concerns_all(error):
                 raise  # it cannot be read now
+            if not isinstance(error, LedgerError):
+                logger.exception("campaign %s cannot be folded", account.id)
+                error = LedgerError("its journal cannot be folded: see the service's log")
             self._isolate(account, str(error))
-            return ""
-        except Exception:
-            logger.exception("campaign %s cannot be folded", account.id)
-            self._isolate(account, "its journal cannot be folded: see the service's log")
             return ""
         self._enter(account, campaign)
         return campaign.terms.version if snapshot is None else snapshot.version
@@ -126,7 +125,7 @@ class Books:
         found = self._campaigns.get(id_)
         if not isinstance(found, Campaign):
             return 0.0
-        return users * seconds_a_user(found.machine)
+        return users * seconds_per_user(found.machine)
 
     def users_at_once(self, id_: str) -> int:
         """How many users of a list of this campaign may be in hand at once."""

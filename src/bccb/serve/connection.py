@@ -15,6 +15,7 @@ REQUEST_SECONDS = 10.0  # for a request to arrive whole
 STALL_SECONDS = 20.0  # for a client to read on
 IDLE_SECONDS = 30.0  # for the next request on the same connection
 MOST_HEAD = 65_536  # bytes of a request before its body
+MOST_AROUND = 8  # bytes around each byte of a body: the smallest chunks have six
 MOST_CONNECTIONS = 4_096
 RESERVED = 64  # descriptors for the ledger, its readers, logs and keys
 WAITING_ROOM = 16  # of these, for connections beyond the most: each is answered 503
@@ -46,6 +47,9 @@ class Connection(HttpToolsProtocol):
     _stalled: asyncio.TimerHandle | None = None
     _arriving = False  # a request has begun and is not whole
     _head: int | None = 0  # bytes before the next body; None while a body arrives
+    _request = 0  # how many have begun
+    _body = 0  # bytes of the body so far
+    _around = 0  # bytes that came with the body and are none of it
 
     def connection_made(self, transport: Any) -> None:
         """Wait for the first request; where there is no room, to refuse it."""
@@ -63,17 +67,26 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """More of a request, or of several."""
+        in_body, request, before = self._head is None, self._request, self._body
         if self._head is not None:
             self._head += len(data)
         super().data_received(data)
-        if self._head is not None and self._head > MOST_HEAD:
-            self._let_go()
+        if self._head is not None:
+            if self._head > MOST_HEAD:
+                self._let_go()
+        elif in_body and request == self._request:
+            # what is no body within a body: the sizes of chunks, their extensions, trailers
+            self._around += len(data) - (self._body - before)
+            if self._around > MOST_HEAD + MOST_AROUND * self._body:
+                self._cut_off()
 
     def on_message_begin(self) -> None:
         """A request has begun."""
         super().on_message_begin()
         self.silent.pop(self, None)
         self._arriving, self._head = True, 0
+        self._request += 1
+        self._body = self._around = 0
         self._wait(REQUEST_SECONDS)
 
     def on_headers_complete(self) -> None:
@@ -83,6 +96,11 @@ class Connection(HttpToolsProtocol):
             self.transport.abort()
             raise ValueError("too many requests at once")  # it ends the parsing
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """More of a body."""
+        self._body += len(body)
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         """A request is whole."""

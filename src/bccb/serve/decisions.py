@@ -23,7 +23,7 @@ from bccb.types import FEATURE_RANGE, MOST_FEATURE, Floats, Ints
 
 
 class Asked(NamedTuple):
-    """One request: users to decide on, all of them or none."""
+    """One request, or a part of one: users to decide on."""
 
     campaign_id: str
     users: Sequence[DecisionRequest]
@@ -96,7 +96,8 @@ def _draft(books: Books, asked: Asked) -> Draft:
     ids = [user.decision_id for user in asked.users]
     if len(set(ids)) < len(ids):
         i = next(i for i, each in enumerate(ids) if each in ids[:i])
-        raise invalid(f"{i}.decision_id", ids[i], "another one than those before it in this list")
+        field = f"{asked.where(i)}decision_id"
+        raise invalid(field, ids[i], "another one than those before it in this list")
     return Draft(campaign, ids, *_read(campaign.terms, asked))
 
 
@@ -144,7 +145,8 @@ def _check(
         fault = fault_of(decision)
         if fault is not None:  # older versions let it pass
             raise internal(f"decision {id_!r} cannot be answered: its {fault}")
-    if any(id_ not in made for id_ in draft.ids):
+    # a later part of a list was accepted with the first one, and is finished whatever came between
+    if asked.first == 0 and any(id_ not in made for id_ in draft.ids):
         _check_running(campaign, at)
 
 

@@ -18,11 +18,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
-from bccb.ledger.ledger import DamagedError, LedgerError, RefusedError
+from bccb.ledger.ledger import DamagedError, LedgerError, concerns_all
 from bccb.serve.books import Books
 from bccb.serve.decisions import Answers, Asked, check, decide
 from bccb.serve.metrics import Metrics
@@ -46,6 +47,10 @@ logger = logging.getLogger("bccb.serve")
 def wall_clock() -> int:
     """Microseconds since 1970."""
     return time.time_ns() // 1_000
+
+
+class PausedError(LedgerError):
+    """The ledger has just failed, and is not tried again at once: that must not last longer."""
 
 
 class Job(NamedTuple):
@@ -102,7 +107,8 @@ class Engine:
             await self.do(lambda books, at: check(books, at, asked), LONG)
         answers: Answers = []
         for part in asked.parts(size):
-            answers += await self._queue(part, self.books.seconds(id_, len(part.users)))
+            with _half_done(part.first):
+                answers += await self._queue(part, self.books.seconds(id_, len(part.users)))
         return answers
 
     async def observe(self, reports: Reports) -> Answers:
@@ -113,7 +119,8 @@ class Engine:
         answers: Answers = []
         for part in reports.parts(size):
             seconds = self.books.seconds(id_, len(part.items))
-            answers += await self.do(partial(observe, reports=part), seconds)
+            with _half_done(part.first):
+                answers += await self.do(partial(observe, reports=part), seconds)
         return answers
 
     async def _queue(self, command: Callable[[Books, int], Any] | Asked, seconds: float) -> Any:
@@ -183,7 +190,7 @@ class Engine:
         try:
             return await self._sweep()
         except Exception as error:
-            if _blames_the_ledger(error):
+            if concerns_all(error):
                 raise
             self._fail(error)
         for campaign in self.books.all():
@@ -202,7 +209,7 @@ class Engine:
         try:
             await self._sweep(id_)
         except Exception as error:
-            if _blames_the_ledger(error):
+            if concerns_all(error):
                 raise
             self._fail(error)
             self.books.quarantine(id_, "its outcome windows cannot pass: see the service's log")
@@ -212,12 +219,15 @@ class Engine:
         try:
             return await self._batch(jobs)
         except Exception as error:
-            if _blames_the_ledger(error):
+            if isinstance(error, PausedError):
+                self.books.abandon()
+                return [not_durable(NOT_WRITTEN) for _ in jobs]
+            if concerns_all(error):
                 self._give_up(error)
                 return [not_durable(NOT_WRITTEN) for _ in jobs]
             self._fail(error, quiet=len(jobs) > 1)  # whose it is shows when they run apart
             if len(jobs) == 1:
-                damaged = isinstance(error, DamagedError)  # the next one is told more
+                damaged = isinstance(error, DamagedError)  # the next request hears the reason
                 return [not_durable(NOT_WRITTEN) if damaged else problem_of(error, FAILED)]
         return [(await self._work([job]))[0] for job in jobs]
 
@@ -228,7 +238,7 @@ class Engine:
         work = partial(_results, self.books, self.clock(), jobs)
         results = await self._in_thread(work) if long else work()
         if self.books.changed and self._failing():
-            raise LedgerError(self.trouble or "")
+            raise PausedError(self.trouble or "")
         await self._commit(long)
         return results
 
@@ -278,9 +288,17 @@ class Engine:
         self.books.abandon(failed=True)
 
 
-def _blames_the_ledger(error: Exception) -> bool:
-    """Whether the ledger cannot be read or written, and not one command or campaign is to blame."""
-    return isinstance(error, LedgerError) and not isinstance(error, DamagedError | RefusedError)
+@contextmanager
+def _half_done(first: int) -> Iterator[None]:
+    """Say in the refusal of a later part of a list that the parts before it were done."""
+    try:
+        yield
+    except ProblemError as problem:
+        if not first:
+            raise
+        done = f"the first {first} of the list were done: ask again with the same ids"
+        detail = f"{problem.detail} ({done})"
+        raise ProblemError(problem.status, problem.kind, detail, problem.field) from None
 
 
 def _results(books: Books, at: int, jobs: list[Job]) -> list[Any]:

@@ -24,7 +24,7 @@ SWEEP_SECONDS = 0.05  # for all campaigns together: then requests have their tur
 
 
 class Reports(NamedTuple):
-    """One request: outcomes to record, all of them or none."""
+    """One request, or a part of one: outcomes to record."""
 
     campaign_id: str
     items: Sequence[OutcomeItem]
@@ -190,7 +190,7 @@ def sweep(books: Books, at: int, only: str | None = None) -> bool:
     Of all campaigns, or of one.
     """
     more, deadline = False, time.monotonic() + SWEEP_SECONDS
-    for campaign in books if only is None else [each for each in books if each.id == only]:
+    for campaign in books if only is None else [books.campaign(only)]:
         if campaign.open and campaign.now(at) >= campaign.sweep_at:
             more = _sweep(books, at, books.campaign(campaign.id), deadline) or more
         if time.monotonic() > deadline:

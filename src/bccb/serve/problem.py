@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 from typing import Any
 
-from bccb.errors import BccbError, shown
+from bccb.errors import BccbError, is_shortage, shown
 
-SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)  # of the operating system
 LONGEST = 100  # characters of a value in a message
 
 
@@ -57,8 +55,10 @@ def internal(detail: str) -> ProblemError:
 
 def problem_of(error: Exception, detail: str) -> ProblemError:
     """What to answer for an error that nobody expected: ours, or a shortage that will pass."""
-    if isinstance(error, OSError) and error.errno in SHORTAGES:
-        return not_durable(f"{error.strerror}: try again later")
+    if is_shortage(error):
+        return not_durable(
+            f"{getattr(error, 'strerror', None) or 'out of memory'}: try again later"
+        )
     return internal(detail)
 
 

@@ -47,8 +47,9 @@ class Quarantined(NamedTuple):
 
     def problem(self) -> ProblemError:
         """Why a request is refused."""
-        told = f"campaign {self.id} is quarantined, and nothing of it is decided or changed"
-        return conflict("campaign-quarantined", f"{told}: {self.reason}")
+        refused = f"campaign {self.id} is quarantined, and nothing of it is decided or changed"
+        advice = "see Quarantine in docs/service.md"
+        return conflict("campaign-quarantined", f"{refused}: {self.reason} ({advice})")
 
 
 def quarantined(ledger: Ledger, account: Account, reason: str) -> Quarantined:
@@ -58,5 +59,5 @@ def quarantined(ledger: Ledger, account: Account, reason: str) -> Quarantined:
         if first is None or first.kind != Kind.OPENED or first.detail is None:
             return Quarantined(account, UNREADABLE, reason)
         return Quarantined(account, Terms.from_json(first.detail), reason)
-    except (LookupError, TypeError, ValueError):
+    except Exception:  # whatever damaged text leads to
         return Quarantined(account, UNREADABLE, reason)

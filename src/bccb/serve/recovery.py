@@ -11,15 +11,15 @@ from contextlib import contextmanager
 from itertools import takewhile
 
 from bccb import __version__
-from bccb.errors import StateError, shown
+from bccb.errors import InputError, StateError, shown
 from bccb.ledger.event import Event, Kind, seal_of
 from bccb.ledger.ledger import (
     Account,
     DamagedError,
     Ledger,
     LedgerError,
-    RefusedError,
     Snapshot,
+    concerns_all,
 )
 from bccb.serve.campaign import Campaign, Known
 from bccb.serve.terms import Terms
@@ -32,13 +32,10 @@ def load(ledger: Ledger, account: Account) -> Campaign:
 
 def fold(ledger: Ledger, account: Account, snapshot: Snapshot | None) -> Campaign:
     """The fold of the journal, from a snapshot or from the first event."""
+    version = __version__
     try:
         campaign = _begin(ledger, account, snapshot)
         version = campaign.terms.version if snapshot is None else snapshot.version
-        if version != __version__ and campaign.sequence < account.sequence:
-            told = f"bccb {version} wrote events after its last snapshot of {account.id}"
-            again = "start that version once more and stop it, which makes one"
-            raise LedgerError(f"{told}, and this is {__version__}: {again}")
         campaign.swept = account.swept
         opened: dict[str, list[Event]] = {}  # decisions without an end, among those folded here
         for event in ledger.events(account.key, campaign.sequence):
@@ -46,8 +43,25 @@ def fold(ledger: Ledger, account: Account, snapshot: Snapshot | None) -> Campaig
                 _apply(ledger, campaign, event, opened)
         _check_row(account, campaign, opened)
     except DamagedError as error:
+        if version != __version__ and _is_sealed(ledger, account):
+            raise LedgerError(_other_version(account, version, error)) from error
         raise DamagedError(f"campaign {account.id} is damaged: {error}") from error
     return campaign
+
+
+def _is_sealed(ledger: Ledger, account: Account) -> bool:
+    """Whether the journal is as it was written."""
+    try:
+        check_seals(ledger, account, account.sequence)
+    except DamagedError:
+        return False
+    return True
+
+
+def _other_version(account: Account, version: str, error: DamagedError) -> str:
+    reason = f"bccb {version} wrote events after its last snapshot of campaign {account.id}"
+    folds = f"which {__version__} folds otherwise ({error})"
+    return f"{reason}, {folds}: start {version} once more and stop it, which makes a snapshot"
 
 
 def check_seals(ledger: Ledger, account: Account, until: int) -> None:
@@ -66,7 +80,7 @@ def _placed(event: Event) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(error, LedgerError) and not isinstance(error, DamagedError | RefusedError):
+        if concerns_all(error):
             raise  # it cannot be read now
         told = f"at event {event.sequence} ({event.kind}): {error or type(error).__name__}"
         raise DamagedError(told) from error
@@ -99,7 +113,14 @@ def _begin(ledger: Ledger, account: Account, snapshot: Snapshot | None) -> Campa
     with _placed(first):
         if first.kind != Kind.OPENED or first.detail is None:
             raise DamagedError("it is not an opening")
-        campaign = Campaign(account.key, account.id, Terms.from_json(first.detail))
+        terms = Terms.from_json(first.detail)
+        try:
+            campaign = Campaign(account.key, account.id, terms)
+        except InputError as error:
+            if terms.version != __version__:  # was allowed then: no damage
+                back = f"go back to bccb {terms.version}"
+                raise LedgerError(f"campaign {account.id}: {error}: {back}") from error
+            raise
         _compare(first, campaign.opening())
     if snapshot is not None:
         seal = ledger.seal_at(account.key, snapshot.sequence)
@@ -111,7 +132,8 @@ def _begin(ledger: Ledger, account: Account, snapshot: Snapshot | None) -> Campa
         except (StateError, LookupError, TypeError, ValueError) as error:
             if snapshot.version != __version__:  # an upgrade that cannot be, and no damage
                 back = f"go back to bccb {snapshot.version}"
-                raise LedgerError(f"{told} is not of this version: {error}: {back}") from error
+                reason = f"{told} of campaign {account.id} is of another version: {error}"
+                raise LedgerError(f"{reason}: {back}") from error
             raise DamagedError(f"{told} cannot be read: {error}") from error
     return campaign
 

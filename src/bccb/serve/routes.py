@@ -228,7 +228,7 @@ def _decision_routes(router: APIRouter, engine: Engine) -> None:
         openapi_extra=takes(DecisionRequest, or_many=True),
     )
     async def decide(request: Request, campaign_id: CampaignId) -> Response:
-        """Decide on one user, or on a list of up to 1,000: all of them or none.
+        """Decide on one user, or on a list of up to 1,000; a list is checked whole first.
 
         The same id with the same body gives the same answer, so that retries are safe.
         """
@@ -264,7 +264,7 @@ def _outcome_routes(router: APIRouter, engine: Engine) -> None:
         openapi_extra=takes(OutcomeItem, many=True),
     )
     async def report_outcomes(request: Request, campaign_id: CampaignId) -> Response:
-        """Report a list of up to 1,000 outcomes: all of them or none."""
+        """Report a list of up to 1,000 outcomes, which is checked whole before anything is done."""
         items = await parse_list(OUTCOME_ITEM, await read(request))
         return json_response(await engine.observe(Reports(campaign_id, items, single=False)))
 

@@ -17,8 +17,7 @@ from bccb.policies import make
 from bccb.serve.access import Access
 from bccb.serve.app import create_app
 from bccb.serve.books import Books
-from bccb.serve.campaign import Campaign
-from bccb.serve.connection import MOST_CONNECTIONS, Connection, connections_within
+from bccb.serve.connection import MOST_CONNECTIONS, RESERVED, Connection, connections_within
 from bccb.serve.engine import Engine
 from bccb.serve.metrics import Metrics
 
@@ -29,13 +28,14 @@ logger = logging.getLogger("bccb.serve")
 
 
 def raise_descriptors() -> int:
-    """Let this process open as many files as the system allows it; how many that is."""
+    """Let this process open as many files as it needs, or as are allowed; how many that is."""
     try:
         import resource
     except ImportError:  # Windows, where sockets are not files
-        return 2 * MOST_CONNECTIONS
+        return MOST_CONNECTIONS + RESERVED
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = 2 * MOST_CONNECTIONS if hard == resource.RLIM_INFINITY else hard
+    most = MOST_CONNECTIONS + RESERVED
+    most = most if hard == resource.RLIM_INFINITY else min(hard, most)
     if soft == resource.RLIM_INFINITY or soft >= most:
         return most
     try:
@@ -74,7 +74,7 @@ def opened(path: Path, told: Callable[[str], None] = lambda _: None) -> Iterator
         warmed: set[str] = set()
         for campaign in books.open():
             told(campaign.terms.name)
-            if isinstance(campaign, Campaign) and campaign.terms.policy not in warmed:
+            if campaign.terms.policy not in warmed:
                 # later there may be no file descriptor left to read the compiled kernels with
                 campaign.machine.warm()
                 warmed.add(campaign.terms.policy)

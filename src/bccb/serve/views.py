@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from typing import Any
 
@@ -10,7 +11,7 @@ from bccb.ledger.ledger import Account
 from bccb.ledger.moment import SECOND, as_time
 from bccb.money import MICROS, as_text
 from bccb.serve.campaign import RUNS, Campaign
-from bccb.serve.quarantine import Quarantined
+from bccb.serve.quarantine import UNREADABLE, Quarantined
 from bccb.serve.tally import Point
 from bccb.serve.terms import Terms
 
@@ -49,12 +50,22 @@ def _quarantined_view(campaign: Quarantined) -> dict[str, Any]:
         "name": campaign.account.name,
         "status": "quarantined",
         "reason": campaign.reason,
-        **_terms_view(campaign.terms),
+        **_readable_terms(campaign.terms),
         **_money_view(campaign.account),
         "decisions": 0,
         "treated": 0,
         "open": 0,
     }
+
+
+def _readable_terms(terms: Terms) -> dict[str, Any]:
+    """The terms of a quarantined campaign, which may be damaged, too."""
+    try:
+        view = _terms_view(terms)
+        json.dumps(view, allow_nan=False).encode()
+        return view
+    except Exception:
+        return _terms_view(UNREADABLE)
 
 
 def _terms_view(terms: Terms) -> dict[str, Any]:
