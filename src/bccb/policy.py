@@ -216,10 +216,10 @@ def assemble(
 ) -> Policy:
     """A new policy from any spec, whether it stands in the table or not."""
     name, composition = spec.name, spec.composition
-    if spec.needs_effects and features < treatments:
-        raise InputError("features", features, f"at least {treatments}: the true effects")
     d = checks.whole("features", features, 0, MOST_FEATURES)
     K = checks.whole("treatments", treatments, 1, MOST_TREATMENTS)
+    if spec.needs_effects and d < K:
+        raise InputError("features", d, f"at least {K}: they are the true effects")
     counts = np.zeros(count.COUNTS, np.int64)
     counts[count.FEATURES], counts[count.TREATMENTS] = d, K
     counts[count.SEED] = checks.whole("seed", seed, 0, 2**63 - 1)
