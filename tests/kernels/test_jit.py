@@ -124,6 +124,20 @@ def test_kernels_give_what_their_python_form_gives() -> None:
     assert jit(twice)(21.0) == twice(21.0) == 42.0
 
 
+def test_every_module_with_kernels_is_tested_in_plain_python_too() -> None:
+    """``make plain`` names their tests."""
+    root = PACKAGE.parents[1]
+    if not (root / "Makefile").exists():
+        pytest.skip("not in a checkout")
+    shown = subprocess.check_output(["make", "-n", "plain"], cwd=root, text=True)
+    listed = [root / word for word in shown.split() if word.startswith("tests/")]
+    for source in PACKAGE.rglob("*.py"):
+        if "\n@jit\n" in source.read_text():
+            path = source.relative_to(PACKAGE)
+            test = root / "tests" / path.with_name(f"test_{path.name}")
+            assert any(test.is_relative_to(each) for each in listed), path
+
+
 @pytest.mark.compiled
 def test_users_own_numba_folder_stays_theirs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
