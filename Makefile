@@ -7,14 +7,25 @@ ifneq ($(wildcard ../shared/data),)
 export BCCB_DATA ?= ../shared/data
 endif
 
-.PHONY: run test check bench load crash fuzz trust clean
+.PHONY: run test check compiled plain bench load crash fuzz trust clean
 
 run: $(VENV)/lab  ## compare every policy on simulated users
 	$(BIN)/bccb compare
 
-test: check  ## everything: lint, types, layers, tests, doctests, the README's examples
-	$(BIN)/pytest
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -m "not compiled"
+# Where kernels are called directly: there plain Python can differ from compiled code.
+PLAIN := $(foreach part,kernels estimators explorers pacers,tests/$(part) src/bccb/$(part)) \
+	$(foreach part,drivers machine policies policy,tests/test_$(part).py src/bccb/$(part).py) \
+	tests/evaluate/test_proposals.py src/bccb/evaluate/proposals.py
+
+test: $(VENV)/dev  ## everything: lint, types, layers, tests, doctests, the README's examples
+	$(MAKE) --jobs 2 check plain
+	$(MAKE) compiled
+
+compiled: $(VENV)/dev  ## all tests, with compiled kernels, one process per core
+	$(BIN)/pytest --numprocesses auto --dist worksteal
+
+plain: $(VENV)/dev  ## the tests of kernels, with the kernels as plain Python
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q $(PLAIN)
 
 check: $(VENV)/dev  ## lint and types alone
 	$(BIN)/ruff check .

@@ -28,7 +28,7 @@ from bench.service import checks
 from bench.service.books import Reader
 from bench.service.clients import Client
 from bench.service.memory import Book, Decision, Faults
-from bench.service.process import PROGRAM, Server, ServerError, verify
+from bench.service.process import PROGRAM, Server, ServerError, run_bccb
 
 EXAMPLES = """\
 examples:
@@ -104,7 +104,6 @@ class Harness:
 
     async def load(self, server: Server, seconds: float) -> None:
         """Let the clients send, and kill the server under them."""
-        assert server.port is not None
         living = [asyncio.create_task(client.live(server.port)) for client in self.clients]
         await asyncio.sleep(seconds)
         server.kill()
@@ -112,7 +111,6 @@ class Harness:
 
     async def check(self, server: Server, everything: bool) -> None:
         """Send again what was not answered; then all there is must be as it was acknowledged."""
-        assert server.port is not None
         wanted = self.wanted(everything)
         self.reader.check(self.books, wanted, anew=False)  # before anything is asked again
         await asyncio.gather(*(client.catch_up(server.port) for client in self.clients))
@@ -137,7 +135,7 @@ class Harness:
 
     def check_fold(self) -> None:
         """``bccb ledger verify``: the state is the fold of the whole journal."""
-        done = verify(self.ledger, self.program)
+        done = run_bccb("ledger", "verify", self.ledger, program=self.program)
         if done.returncode != 0:
             self.faults.add("state_mismatch", (done.stdout + done.stderr).strip())
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 import numba
 import pytest
 from hypothesis import settings
+from warm import warm
 
 COMPILED = not cast("Any", numba.config).DISABLE_JIT
 
@@ -23,22 +24,17 @@ def sized() -> Callable[[int, int], int]:
     return lambda many, few: many if COMPILED else few
 
 
-# About HTTP, files and processes: how kernels run makes no difference there, but for the time.
-ONCE = {
-    "serve",
-    "test_client.py",
-    "test_crash.py",
-    "test_fuzz.py",
-    "test_drive.py",
-    "test_serve.py",
-}
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Have the kernels compiled before the processes that run the tests start."""
+    processes = getattr(session.config.option, "numprocesses", None)
+    is_worker = hasattr(session.config, "workerinput")
+    if COMPILED and processes and not is_worker:
+        warm(processes)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what makes sense only compiled where kernels run as plain Python."""
     for item in items:
-        if "tests" in item.path.parts and not ONCE.isdisjoint(item.path.parts):
-            item.add_marker(pytest.mark.compiled)
         if not COMPILED and item.get_closest_marker("compiled"):
             item.add_marker(pytest.mark.skip(reason="kernels run as plain Python"))

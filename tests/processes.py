@@ -1,16 +1,10 @@
-"""Real `bccb serve` processes, what is asked of them, and ledgers with a past."""
+"""Real `bccb serve` processes, what is asked of them, and what they left."""
 
 from __future__ import annotations
 
-import os
-import queue
-import re
-import signal
 import socket
 import sqlite3
 import subprocess
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -19,9 +13,9 @@ from typing import Any
 
 import httpx
 
-START_SECONDS = 120.0  # the first start may have to compile
-STOP_SECONDS = 30.0
-RUN = "from bccb.cli import main; main()"
+from bench.service import process
+from bench.service.process import START_SECONDS, hooked, run_bccb
+
 TREAT_ALL = {
     "name": "autumn",
     "budget": "1000",
@@ -32,82 +26,30 @@ TREAT_ALL = {
 }
 
 
-def command(*arguments: object, hook: str = "") -> list[str]:
-    """The command line as a process; ``hook`` is Python that runs before it."""
-    return [sys.executable, "-c", f"{hook}\n{RUN}", *map(str, arguments)]
-
-
 def bccb(*arguments: object, hook: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a command to its end."""
-    return subprocess.run(
-        command(*arguments, hook=hook),
-        capture_output=True,
-        text=True,
-        timeout=START_SECONDS,
-        env={**os.environ, "COLUMNS": "100"},
-    )
+    """Run a command to its end; ``hook`` is Python that runs before it."""
+    return run_bccb(*arguments, program=hooked(hook), timeout=START_SECONDS)
 
 
-class Server:
+class Server(process.Server):
     """A process that serves a ledger; one that does not begin to in time is an error."""
 
     def __init__(self, ledger: Path, *arguments: object, hook: str = "", port: int = 0) -> None:
-        self.ledger = ledger
-        self.log = ledger.parent.parent / f"{ledger.parent.name}-{time.time_ns()}.log"
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                command("serve", "--port", port, "--ledger", ledger, *arguments, hook=hook),
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
+        # Not beside the ledger: tests fill that folder, move it and remove it.
+        log = ledger.parent.parent / f"{ledger.parent.name}-{time.time_ns()}.log"
+        super().__init__(ledger, hooked(hook), arguments, port=port, log=log)
         try:
-            self.address = self._wait_for_address()
+            self.wait_for_address()
         except BaseException:
             self.kill()
             raise
-        host, _, bound = self.address.removeprefix("http://").rpartition(":")
-        self.host, self.port = host.strip("[]"), int(bound)
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        self.address = f"http://{host}:{self.port}"
         self.client = httpx.Client(base_url=self.address, timeout=30.0)
 
-    def _wait_for_address(self) -> str:
-        lines: queue.Queue[str] = queue.Queue()
-        assert self.process.stdout is not None
-        told = self.process.stdout
-        threading.Thread(target=lambda: lines.put(told.readline()), daemon=True).start()
-        try:
-            line = lines.get(timeout=START_SECONDS)
-        except queue.Empty:
-            raise AssertionError(f"it hangs at the start: {self.stderr()}") from None
-        found = re.fullmatch(r"serving on (http://\S+)\n", line)
-        if found is None:
-            self.process.wait(STOP_SECONDS)
-            raise AssertionError(f"it did not start: {self.stderr()}")
-        return found[1]
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
-
-    def stderr(self) -> str:
-        """What it has logged so far."""
-        return self.log.read_text()
-
-    def stop(self, by: signal.Signals = signal.SIGTERM) -> int:
-        """End it in peace; its exit status."""
-        self.process.send_signal(by)
-        try:
-            return self.process.wait(STOP_SECONDS)
-        finally:
-            self.kill()
-
     def kill(self) -> None:
-        """End it at once, as a power cut would."""
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait(STOP_SECONDS)
-        if self.process.stdout is not None:
-            self.process.stdout.close()
+        """End it at once."""
+        super().kill()
         if hasattr(self, "client"):
             self.client.close()
 
@@ -136,6 +78,26 @@ class Server:
     def connect(self) -> socket.socket:
         """A bare connection."""
         return socket.create_connection((self.host, self.port), timeout=30.0)
+
+
+def counting_ticks(file: Path) -> str:
+    """A hook: the service's clock ticks often, and every tick adds a byte to the file."""
+    return f"""
+from bccb.serve import engine
+engine.TICK, tick = 0.02, engine.Engine._tick
+async def counted(self):
+    more = await tick(self)
+    with open({str(file)!r}, "a") as ticks:
+        ticks.write(".")
+    return more
+engine.Engine._tick = counted
+"""
+
+
+def wait_for_ticks(file: Path, ticks: int = 3) -> None:
+    """Until so many further ticks are over."""
+    enough = file.stat().st_size + ticks if file.exists() else ticks
+    until(lambda: file.exists() and file.stat().st_size >= enough)
 
 
 @contextmanager

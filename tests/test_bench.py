@@ -1,15 +1,9 @@
 """The peers of the benchmark do the job that bccb does; nothing here looks at a clock."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from bccb.evaluate.replay import replay
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from bench import report, rounds
 from bench.__main__ import interleaved
 from bench.learners import ScikitLearn, VowpalWabbit, labelled_texts, texts_of

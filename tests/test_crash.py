@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from bench import crash
 from bench.service.books import Reader
 from bench.service.memory import COUNTERS, Book, Decision, Faults, cost_micros
@@ -67,7 +65,6 @@ def test_nothing_is_lost_in_ten_kills(capsys: pytest.CaptureFixture[str], tmp_pa
 
 async def load_until_decided(harness: crash.Harness, server: Server, seconds: float) -> None:
     """Kill it under the clients, but not before they know of some more decisions."""
-    assert server.port is not None
 
     def known() -> int:
         return sum(len(book.decisions) for book in harness.books)

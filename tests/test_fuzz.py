@@ -15,8 +15,6 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from bench import fuzz
 from bench.fuzzing import actions, audit, faults, looks, session, space, strict, wire
 from bench.fuzzing.findings import COUNTERS, Findings

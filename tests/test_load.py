@@ -1,12 +1,9 @@
 """The load bench runs, and tells every figure; nothing here looks at one."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench import load
 from bench.service.figures import QUICK, contestants, what

@@ -29,6 +29,8 @@ NONSENSE: list[Any] = [
     *(np.array(["a", "b"]), np.array([None, 1], object), np.array([1j, 2]), np.array([True])),
     *(np.float32(1), np.int64(3), np.datetime64("2020-01-01")),
 ]
+# The same in every process, unlike an address in a repr.
+IDS = [f"{number}-{type(v).__name__}" for number, v in enumerate(NONSENSE)]
 ROWS: dict[str, Any] = {
     "features": np.zeros((4, 2)),
     "actions": [0, 1, 0, 1],
@@ -134,7 +136,7 @@ def refusal(call: Callable[[], object]) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("v", NONSENSE, ids=repr)
+@pytest.mark.parametrize("v", NONSENSE, ids=IDS)
 def test_a_policy_refuses_nonsense_and_is_as_it_was(v: Any) -> None:
     for i in range(len(list(of_a_policy(*fresh(), v)))):
         policy, made = fresh()
@@ -145,7 +147,7 @@ def test_a_policy_refuses_nonsense_and_is_as_it_was(v: Any) -> None:
             assert policy.to_bytes() == before
 
 
-@pytest.mark.parametrize("v", NONSENSE, ids=repr)
+@pytest.mark.parametrize("v", NONSENSE, ids=IDS)
 def test_nothing_is_made_of_nonsense(
     v: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ from bench.fuzzing.faults import VERSIONS, program
 from bench.fuzzing.model import Book, BrokenError, Row, Span
 from bench.fuzzing.session import WRONG, Session
 from bench.fuzzing.wire import calling, now
-from bench.service.process import verify
+from bench.service.process import run_bccb
 
 SWEEP = 20.0  # seconds for windows to be swept
 SAMPLE = 10  # older decisions of a campaign that are asked again
@@ -122,6 +122,6 @@ def check_metrics(session: Session) -> None:
 
 def check_fold(session: Session) -> None:
     """``bccb ledger verify``: the state is the fold of the whole journal."""
-    done = verify(session.ledger, program(VERSIONS[session.version]))
+    done = run_bccb("ledger", "verify", session.ledger, program=program(VERSIONS[session.version]))
     if done.returncode != 0:
         session.findings.add("disagreed", f"ledger verify: {done.stdout}{done.stderr}")

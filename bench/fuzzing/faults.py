@@ -5,28 +5,24 @@ from __future__ import annotations
 import os
 import resource
 import sqlite3
-import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 
 from bccb import __version__
-from bench.service.process import Server
+from bench.service.process import Server, ServerError, hooked
 
 VERSIONS = (__version__, f"{__version__}+next")
 BUSY = 0.3  # seconds
-START = 60.0  # seconds for a second server to say that it does not start
 REFUSALS = ("another process serves", "names (hard links)")
 
 
 def program(version: str) -> tuple[str, ...]:
     """The command line of bccb, as if it were another version; it ends when the harness does."""
     tied = "import ctypes; ctypes.CDLL(None).prctl(1, 9); " if sys.platform == "linux" else ""
-    code = f"import bccb; bccb.__version__ = {version!r}; from bccb.cli import main; main()"
-    return (sys.executable, "-c", f"{tied}{code}")
+    return hooked(f"{tied}import bccb; bccb.__version__ = {version!r}")
 
 
 @contextmanager
@@ -90,22 +86,12 @@ if hasattr(resource, "prlimit"):  # Linux
 
 def second_server(ledger: Path, version: str) -> str | None:
     """Start another server on a ledger that is served; what is wrong, if it was not refused."""
-    with (ledger.parent / "second.log").open("w+b") as printed:
-        process = subprocess.Popen(
-            [*program(version), "serve", "--port", "0", "--ledger", str(ledger)],
-            stdout=printed,
-            stderr=subprocess.STDOUT,
-        )
-        try:
-            deadline = time.monotonic() + START
-            while process.poll() is None and time.monotonic() < deadline:
-                if b"serving on" in Path(printed.name).read_bytes():
-                    break
-                time.sleep(0.02)
-            told = Path(printed.name).read_text(errors="replace")
-        finally:
-            process.kill()
-            process.wait()
-    if process.returncode > 0 and any(reason in " ".join(told.split()) for reason in REFUSALS):
-        return None
-    return f"a second server on {ledger.name} was not refused: {told}"
+    server = Server(ledger, program(version), log=ledger.with_name("second.log"))
+    try:
+        server.wait_for_address()
+    except ServerError:
+        if any(reason in " ".join(server.stderr().split()) for reason in REFUSALS):
+            return None
+    finally:
+        server.kill()
+    return f"a second server on {ledger.name} was not refused: {server.stderr()}"

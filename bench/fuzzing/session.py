@@ -58,7 +58,6 @@ class Session:
                 return False
             self.findings.add("refused_starts", told)
             raise RoundOverError from error
-        assert server.port is not None
         self.server, self.version = server, version
         self.starts += 1
         self.wire = Wire(server.port, server.process.pid, self.findings)
@@ -74,11 +73,9 @@ class Session:
         if by == signal.SIGKILL:
             server.kill()
             return
-        server.stop()
-        code = server.process.returncode
+        code = server.stop()
         if code != 0:
-            printed = server.printed.read_text(errors="replace")[-200:]
-            told = f"it ended with {code} after SIGTERM: {printed}"
+            told = f"it ended with {code} after SIGTERM: {server.stderr()[-200:]}"
             self.findings.add("faults", told)
 
     def close(self) -> None:
@@ -98,7 +95,7 @@ class Session:
         lines: list[str] = []
         with suppress(OSError):  # a fault may have moved the folder away
             if self.server is not None:
-                lines = self.server.printed.read_text(errors="replace").splitlines()
+                lines = self.server.stderr().splitlines()
         return lines[-1] if lines else ""
 
     def until_ready(self, fault: str) -> None:

@@ -20,7 +20,6 @@ async def ask_again(
     server: Server, books: list[Book], wanted: dict[str, list[Decision]], faults: Faults
 ) -> None:
     """Send everything in ``wanted`` once more: nothing may come out differently."""
-    assert server.port is not None
     connections = [await connect(server.port) for _ in range(CONNECTIONS)]
     work: list[list[Any]] = [[] for _ in connections]
     sends = (send for book in books for send in _again(book, wanted[book.id], faults))

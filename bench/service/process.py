@@ -1,4 +1,4 @@
-"""A server in a process of its own, on a free port of this machine alone."""
+"""``bccb`` in processes of its own: one harness for benchmarks and for tests."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.service.wire import HOST
-
 PROGRAM = (sys.executable, "-m", "bccb")
 ROOT = Path(__file__).parents[2]
-PATIENCE = 120.0  # seconds that a start may take
-SERVING = re.compile(rb"serving on http://[^:\s]+:(\d+)")
+START_SECONDS = 120.0  # the first start may have to compile
+STOP_SECONDS = 30.0
+POLL_SECONDS = 0.005
+SERVING = re.compile(rb"serving on http://(\S+):(\d+)\n")
 
 
 class ServerError(Exception):
@@ -27,35 +27,64 @@ class ServerError(Exception):
 
 
 class Server:
-    """``bccb serve`` on a ledger; what it prints goes to a file beside the ledger."""
+    """``bccb serve`` on a ledger, on a free port unless one is given.
 
-    def __init__(self, ledger: Path, program: Sequence[str] = PROGRAM) -> None:
+    Its standard error goes to ``log``, by default beside the ledger, and its standard output to a
+    file with the same name that ends in ``.out``.
+    """
+
+    def __init__(
+        self,
+        ledger: Path,
+        program: Sequence[str] = PROGRAM,
+        arguments: Sequence[object] = (),
+        *,
+        port: int = 0,
+        log: Path | None = None,
+    ) -> None:
         self.ledger = ledger
-        self.printed = ledger.with_suffix(".log")
+        self.log = log or ledger.with_suffix(".log")
+        self.out = self.log.with_suffix(".out")
         self.began = time.perf_counter()
-        self._port: int | None = None
-        with self.printed.open("wb") as output:
+        self._address: tuple[str, int] | None = None
+        given = ("serve", "--port", port, "--ledger", ledger, *arguments)
+        with self.out.open("wb") as out, self.log.open("wb") as log_file:
             self.process = subprocess.Popen(
-                [*program, "serve", "--port", "0", "--ledger", str(ledger)],
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=environment(),
+                [*program, *map(str, given)], stdout=out, stderr=log_file, env=environment()
             )
 
+    # Where it is, and whether it is ready
+
     @property
-    def port(self) -> int | None:
-        """The port, once it is printed."""
-        if self._port is None:
-            found = SERVING.search(self.printed.read_bytes())
-            self._port = int(found[1]) if found else None
-        return self._port
+    def pid(self) -> int:
+        """The id of the process."""
+        return self.process.pid
+
+    @property
+    def host(self) -> str:
+        """The host that it printed."""
+        return self._printed_address()[0]
+
+    @property
+    def port(self) -> int:
+        """The port that it printed."""
+        return self._printed_address()[1]
+
+    def has_address(self) -> bool:
+        """Whether it has printed its address; an error once it has ended by itself."""
+        if self._address is None:
+            ended = self.process.poll() is not None  # before the look at what it printed
+            if found := SERVING.search(self.out.read_bytes()):
+                self._address = found[1].decode().strip("[]"), int(found[2])
+            elif ended:
+                raise self._ended()
+        return self._address is not None
 
     def is_ready(self) -> bool:
         """Whether it takes decisions; an error once it has ended by itself."""
         if self.process.poll() is not None:
-            told = self.printed.read_text(errors="replace")
-            raise ServerError(f"the server ended ({self.process.returncode}):\n{told}")
-        if self.port is None:
+            raise self._ended()
+        if not self.has_address():
             return False
         try:
             return self.call("GET", "/readyz")[0] == 200
@@ -64,21 +93,49 @@ class Server:
 
     def wait(self) -> float:
         """Seconds from the start of the process until it was ready."""
-        while not self.is_ready():
-            if time.perf_counter() - self.began > PATIENCE:
-                raise ServerError(f"not ready after {PATIENCE:.0f} s, see {self.printed}")
-            time.sleep(0.005)
+        return self._wait(self.is_ready)
+
+    def wait_for_address(self) -> float:
+        """Seconds from the start of the process until it had printed its address."""
+        return self._wait(self.has_address)
+
+    def _wait(self, reached: Callable[[], bool]) -> float:
+        while not reached():
+            if time.perf_counter() - self.began > START_SECONDS:
+                raise ServerError(f"it has not started in {START_SECONDS:.0f} s:\n{self.stderr()}")
+            time.sleep(POLL_SECONDS)
         return time.perf_counter() - self.began
 
+    def _printed_address(self) -> tuple[str, int]:
+        if not self.has_address() or self._address is None:
+            raise ServerError("it has not printed its address yet: wait for it first")
+        return self._address
+
+    def _ended(self) -> ServerError:
+        return ServerError(f"the server ended ({self.process.returncode}):\n{self.stderr()}")
+
+    def stderr(self) -> str:
+        """What it has logged so far."""
+        return self.log.read_text(errors="replace")
+
+    def cpu_seconds(self) -> float:
+        """Seconds of CPU that it took so far, as Linux counts them; 0 elsewhere."""
+        try:
+            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    # Requests where time does not matter
+
     def call(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
-        """One request on a connection of its own; where time does not matter."""
+        """One request on a connection of its own: the status, and the body as JSON if it is."""
         status, raw = self.raw(method, path, body)
         return status, json.loads(raw) if raw[:1] in (b"{", b"[") else raw
 
     def raw(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
         """One request on a connection of its own: the status, and the body as it is."""
-        assert self.port is not None
-        connection = http.client.HTTPConnection(HOST, self.port, timeout=PATIENCE)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=START_SECONDS)
         try:
             text = None if body is None else json.dumps(body)
             headers = {} if body is None else {"Content-Type": "application/json"}
@@ -95,27 +152,23 @@ class Server:
             raise ServerError(f"the campaign was refused: {answer}")
         return str(answer["id"])
 
-    def cpu_seconds(self) -> float:
-        """Seconds of CPU that it took so far, where Linux tells; 0 elsewhere."""
-        try:
-            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            return 0.0
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    # The end
 
     def kill(self) -> None:
         """End it at once. Unlike in a power cut, what it gave to the kernel is not lost."""
-        self.process.kill()
-        self.process.wait()
-
-    def stop(self) -> None:
-        """Ask it to end, and end it if it does not."""
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
+            self.process.kill()
+        self.process.wait(STOP_SECONDS)
+
+    def stop(self, by: signal.Signals = signal.SIGTERM) -> int:
+        """Ask it to end, and end it if it does not; its exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(by)
         try:
-            self.process.wait(20)
+            self.process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
             self.kill()
+        return int(self.process.returncode)
 
 
 def environment() -> dict[str, str]:
@@ -128,12 +181,20 @@ def environment() -> dict[str, str]:
     }
 
 
-def verify(ledger: Path, program: Sequence[str] = PROGRAM) -> subprocess.CompletedProcess[str]:
-    """Fold the whole journal and compare: ``bccb ledger verify``."""
+def hooked(code: str) -> tuple[str, ...]:
+    """The command line as a program that runs ``code`` first."""
+    return (sys.executable, "-c", f"{code}\nfrom bccb.cli import main; main()")
+
+
+def run_bccb(
+    *arguments: object, program: Sequence[str] = PROGRAM, timeout: float | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end."""
     return subprocess.run(
-        [*program, "ledger", "verify", str(ledger)],
-        env=environment(),
+        [*program, *map(str, arguments)],
+        env={**environment(), "COLUMNS": "100"},
         capture_output=True,
         text=True,
         check=False,
+        timeout=timeout,
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.service import traffic
 from bench.service.generator import Generator, Order
-from bench.service.process import Server, verify
+from bench.service.process import Server, run_bccb
 
 LIST = 1_000  # the longest list that the service takes
 CAMPAIGNS = 10
@@ -47,7 +47,7 @@ def measure(folder: Path, events: int, step: Callable[[int], None]) -> Recovery:
         server.kill()
     megabytes = sum(part.stat().st_size for part in folder.glob("recovery.sqlite*")) / 1e6
     began = time.perf_counter()
-    done = verify(ledger)
+    done = run_bccb("ledger", "verify", ledger)
     lasted = time.perf_counter() - began
     told = ((done.stdout + done.stderr).strip().splitlines() or ["nothing"])[-1]
     check = lasted if done.returncode == 0 else None
@@ -57,7 +57,6 @@ def measure(folder: Path, events: int, step: Callable[[int], None]) -> Recovery:
 def _fill(server: Server, events: int, step: Callable[[int], None]) -> int:
     """Record so many events, half of them decisions and half outcomes; how many they were."""
     ids = [server.create(traffic.campaign_request(f"fill {n}")) for n in range(CAMPAIGNS)]
-    assert server.port is not None
     generator = Generator(server.port, {"fill": ids})
     size = min(LIST, max(events // (2 * TURN), 2))
     recorded = 0

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 import pytest
-from processes import START_SECONDS, command, serving, until
+from processes import serving, until
 
 from bccb.cli import main
 from bccb.cli.traffic import Drive, Plan, SimulatedTraffic
@@ -25,6 +25,7 @@ from bccb.client import Campaign, Client, DecisionAnswer, Outcome, ServiceError,
 from bccb.data import simulate, write_log
 from bccb.data.simulator import load_model
 from bccb.data.world import simulate_world
+from bench.service.process import PROGRAM, START_SECONDS
 
 FAST = ("--rate", "0", "--budget", "20")
 COLUMNS = ("--treatment", "arm", "--control", "none", "--outcome", "sale", "--cost", "0.5")
@@ -214,7 +215,7 @@ def test_ctrl_c_stops_it_and_settles_what_was_decided(url: str, client: Client) 
 
     endless = ("--users", 100_000, "--rate", 100, "--delay", 600)
     with subprocess.Popen(
-        command("drive", "--url", url, *endless),
+        [*PROGRAM, "drive", "--url", url, *map(str, endless)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

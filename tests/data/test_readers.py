@@ -292,7 +292,7 @@ def test_columns_of_other_types_are_refused(tmp_path: Path) -> None:
             read_log(tmp_path / "t.parquet", replace(COLUMNS, **change))
 
 
-WHOLE = gzip.compress(b"arm,sale,price\n" + b"none,0,1\nmail,1,1\n" * 1000)
+WHOLE = gzip.compress(b"arm,sale,price\n" + b"none,0,1\nmail,1,1\n" * 1000, mtime=0)
 GOOD_HEAD = b"arm,sale,age,price\n" + b"none,0,1,1\nmail,1,1,1\n" * 6000
 
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
+from uuid import uuid4
 
 import numba
 import pytest
@@ -121,6 +122,20 @@ def test_users_cache_folder_is_the_default(tmp_path: Path, monkeypatch: pytest.M
 
 def test_kernels_give_what_their_python_form_gives() -> None:
     assert jit(twice)(21.0) == twice(21.0) == 42.0
+
+
+def test_every_module_with_kernels_is_tested_in_plain_python_too() -> None:
+    """``make plain`` names their tests."""
+    root = PACKAGE.parents[1]
+    if not (root / "Makefile").exists():
+        pytest.skip("not in a checkout")
+    shown = subprocess.check_output(["make", "-n", "plain"], cwd=root, text=True)
+    listed = [root / word for word in shown.split() if word.startswith("tests/")]
+    for source in PACKAGE.rglob("*.py"):
+        if "\n@jit\n" in source.read_text():
+            path = source.relative_to(PACKAGE)
+            test = root / "tests" / path.with_name(f"test_{path.name}")
+            assert any(test.is_relative_to(each) for each in listed), path
 
 
 @pytest.mark.compiled
@@ -255,25 +270,64 @@ def test_wrapping_hushes_overflow_in_plain_python_and_costs_nothing_compiled() -
     assert wrapped(2.0) == 4.0
 
 
+def results_of_script(folder: Path) -> dict[str, float]:
+    """What the bound kernels return in a process whose script and cache are in this folder."""
+    environment = {**os.environ, "BCCB_CACHE": str(folder / "cache")}
+    printed = subprocess.check_output([sys.executable, folder / "script.py"], env=environment)
+    return {name: result for name, (result, _, _) in json.loads(printed).items()}
+
+
+@pytest.fixture(scope="module")
+def cached(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A script, and the cache that its first run has written."""
+    folder = tmp_path_factory.mktemp("cached")
+    (folder / "script.py").write_text(SCRIPT)
+    results_of_script(folder)
+    return folder
+
+
 @pytest.mark.compiled
 @pytest.mark.parametrize("harm", ["empty", "cut", "zeroed"])
 @pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
-def test_damaged_cache_is_compiled_anew(harm: str, suffix: str, tmp_path: Path) -> None:
-    code = (
-        "import bccb; policy = bccb.make('treat-all', budget=1, horizon=9, features=1)\n"
-        "print(policy.decide([1.0], 0.5))"
-    )
-
-    def run() -> str:
-        environment = {**os.environ, "BCCB_CACHE": str(tmp_path)}
-        command = [sys.executable, "-c", code]
-        return subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=True
-        ).stdout
-
-    whole = run()
-    for file in tmp_path.rglob(f"*{suffix}"):
+def test_damaged_cache_is_compiled_anew(
+    harm: str, suffix: str, cached: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(cached, tmp_path, dirs_exist_ok=True, copy_function=shutil.copy2)
+    files = list(tmp_path.rglob(f"*{suffix}"))
+    assert len(files) >= 3
+    for file in files:
         kept = file.read_bytes()
         half = len(kept) // 2
         file.write_bytes({"empty": b"", "cut": kept[:half], "zeroed": bytes(len(kept))}[harm])
-    assert run() == whole
+    assert results_of_script(tmp_path) == {"more": 6.0, "less": 4.0, "tenfold": 40.0}
+
+
+@pytest.mark.compiled
+def test_two_processes_that_compile_for_different_types_do_not_mix_their_code_up() -> None:
+    """One process is between the two writes of an entry, its index and its code, for the other's.
+
+    With Numba's own file names both entries are number 1, and the integers run the floats' code.
+    """
+
+    def same(x: float) -> float:
+        return x
+
+    same.__qualname__ = f"same_{uuid4().hex}"  # nobody has compiled it yet
+    floats, integers, later = (cast("Any", jit(same)) for _ in range(3))
+    waiting: list[tuple[Any, ...]] = []
+    files = floats._cache._cache_file, integers._cache._cache_file
+    save_floats, index = files[0]._save_data, files[1]._load_index
+    files[0]._save_data = lambda *entry: waiting.append(entry)
+
+    def index_before_the_floats() -> Any:
+        found = index()
+        if not waiting:
+            floats(1.5)
+        return found
+
+    integers._cache.load_overload = lambda *_: None
+    files[1]._load_index = index_before_the_floats
+    assert type(integers(1)) is int
+    save_floats(*waiting[0])
+    assert type(later(1)) is int
+    assert sum(later.stats.cache_hits.values()) == 1

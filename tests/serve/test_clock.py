@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 from pasts import Desk, decide
-from processes import assert_whole, serving, until
+from processes import assert_whole, counting_ticks, serving, until, wait_for_ticks
 
 from bccb.ledger.event import Event, Kind
 from bccb.ledger.ledger import Ledger
@@ -180,9 +179,11 @@ time.time_ns = lambda: real() + int(offset.read_text() or 0) * 1_000_000_000
         )
         assert 86_000 < behind < 87_000
         assert server.stop() == 0
-    with serving(ledger, hook=hook) as server:
+    ticks = tmp_path / "ticks"
+    with serving(ledger, hook=hook + counting_ticks(ticks)) as server:
         assert server.decide(campaign, "u2").status_code == 200
-        time.sleep(1.5)  # longer than the window, but time stands still
+        offset.write_text("-86390")  # the window is over, but time stands still
+        wait_for_ticks(ticks)
         assert server.campaign(campaign)["open"] == 3
         offset.write_text("0")
         until(lambda: server.campaign(campaign)["open"] == 0)

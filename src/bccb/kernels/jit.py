@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 from types import FunctionType
 from typing import Any, ParamSpec, TypeVar, cast
+from uuid import uuid4
 
 import numba
 import numpy as np
@@ -91,10 +92,21 @@ def jit(function: Callable[P, R]) -> Callable[P, R]:
         finally:
             settings.CACHE_DIR = shared
     if ours:
+        _name_apart(compiled._cache._cache_file)
         _make_optional(compiled._cache)
     else:  # it cannot be written to, and elsewhere Numba could find stale code: no cache
         compiled = numba.njit(**OPTIONS)(function)
     return cast("Callable[P, R]", compiled)
+
+
+def _name_apart(store: Any) -> None:
+    """Let no two entries of the cache share a file.
+
+    Numba takes the first number that the kernel's index does not name. Two processes that compile
+    a kernel for different types at once take the same number, and later runs the wrong code.
+    """
+    stem = store._index_name.removesuffix(".nbi")
+    store._data_name = lambda number: f"{stem}.{uuid4().hex}.nbc"
 
 
 def _make_optional(store: Any) -> None:

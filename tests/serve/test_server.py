@@ -10,14 +10,24 @@ import shutil
 import sqlite3
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 
 import httpx
 import pytest
-from processes import Server, assert_whole, bccb, decisions_in, is_problem, serving, until, user
+from processes import (
+    Server,
+    assert_whole,
+    bccb,
+    counting_ticks,
+    decisions_in,
+    is_problem,
+    serving,
+    until,
+    user,
+    wait_for_ticks,
+)
 
 # As root, permissions refuse nothing: give that right up.
 UNPRIVILEGED = """
@@ -150,13 +160,14 @@ def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
 
 def test_a_removed_folder_takes_nobody_in(ledger: Path) -> None:
     """SQLite itself would go on to write into files that nobody can find again."""
-    with serving(ledger) as server:
+    ticks = ledger.parent.parent / "ticks"
+    with serving(ledger, hook=counting_ticks(ticks)) as server:
         campaign = server.open()
         assert server.decide(campaign, "u0").status_code == 200
         shutil.rmtree(ledger.parent)
         assert is_problem(server.decide(campaign, "u1"), 503, "not-durable")
         ledger.parent.mkdir()
-        time.sleep(1.2)
+        wait_for_ticks(ticks)  # the service has tried to write again
         assert is_problem(server.decide(campaign, "u1"), 503, "not-durable")
         assert is_problem(server.client.get(f"/v1/campaigns/{campaign}/log"), 503, "not-durable")
         assert server.status("/readyz") == 503

@@ -1,0 +1,41 @@
+"""All campaigns in memory: looking them up, and undoing what was not committed."""
+
+from __future__ import annotations
+
+import pytest
+
+from bccb.serve.problem import ProblemError
+from serve.service import Service
+
+
+def test_campaigns_are_found_by_id_and_by_name_in_the_order_of_their_opening(
+    service: Service,
+) -> None:
+    ids = [service.open(name=name)["id"] for name in ("one", "two")]
+    assert [campaign.id for campaign in service.books] == ids
+    named = service.books.named("two")
+    assert named is service.books.campaign(ids[1])
+    assert service.books.named("three") is None
+    with pytest.raises(ProblemError, match="c-nobody"):
+        service.books.look("c-nobody")
+
+
+def test_what_is_abandoned_was_never_there(service: Service) -> None:
+    campaign = service.books.campaign(service.open()["id"])
+    service.books.record(campaign, campaign.adding(service.clock(), "more", 1_000_000))
+    assert (service.books.changed, campaign.budget) == (True, 101_000_000)
+    service.books.abandon()
+    service.books.refresh()
+    undone = service.books.campaign(campaign.id)
+    assert (service.books.changed, undone.budget) == (False, 100_000_000)
+    assert service.campaign(campaign.id)["budget"] == "100.00"
+
+
+def test_a_quarantined_campaign_can_be_looked_at_but_not_used(service: Service) -> None:
+    bad, good = (service.open()["id"] for _ in range(2))
+    service.books.quarantine(bad, "its journal cannot be folded")
+    assert [campaign.id for campaign in service.books] == [good]
+    assert [campaign.id for campaign in service.books.all()] == [bad, good]
+    assert service.campaign(bad)["reason"] == "its journal cannot be folded"
+    with pytest.raises(ProblemError):
+        service.books.campaign(bad)

@@ -1,0 +1,51 @@
+"""Compile what most tests use, before the processes that run them start.
+
+Otherwise each of those processes compiles the same kernels at the same time.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import bccb
+from bccb.data import simulate
+from bccb.data.world import simulate_world
+from bccb.evaluate.live import live
+from bccb.evaluate.replay import replay
+from bccb.kernels.jit import cache_folder
+from bccb.policies import POLICIES
+
+STAMP = "warm"  # in the folder of the compiled kernels
+
+
+def warm(processes: int) -> None:
+    """Use every policy once, in so many processes; nothing where that was done before."""
+    stamp = Path(cache_folder()) / STAMP
+    if stamp.exists():
+        return
+    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+        list(pool.map(use, POLICIES))
+    stamp.parent.mkdir(parents=True, exist_ok=True)  # there is none where it cannot be written
+    stamp.touch()
+
+
+def use(name: str) -> None:
+    """Decide and learn with a policy in every way there is."""
+    log, world = simulate(200, seed=1), simulate_world(200, seed=1)
+    for run in (lambda policy: replay(policy, log), lambda policy: live(policy, world), by_hand):
+        policy = bccb.make(name, budget=10, horizon=200, features=12, seed=1)
+        if policy.needs_history:
+            policy.learn(simulate(1_000, seed=2, outcome="visit"))
+        run(policy)
+
+
+def by_hand(policy: bccb.Policy) -> None:
+    """Decide on one user and on several, and report their outcomes."""
+    policy.warm()
+    one = policy.decide([0.0] * 12, 0.5)
+    several = policy.decide_many([[0.0] * 12] * 2, [[0.5]] * 2)
+    policy.observe(one, 1.0)
+    policy.observe_many(several, [0.0, 1.0])
+    assert 0.0 <= one.probability_of(0) <= 1.0
