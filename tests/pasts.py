@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bccb.ledger.event import Kind
-from bccb.ledger.ledger import Ledger
+from bccb.ledger.opening import open_ledger
 from bccb.serve import campaigns, decisions, outcomes
 from bccb.serve.books import Books
 from bccb.serve.campaign import Campaign
@@ -49,7 +49,7 @@ class Desk:
         self._open()
 
     def _open(self) -> None:
-        self.ledger = Ledger(self.path)
+        self.ledger = open_ledger(self.path)
         self.books = Books(self.ledger)
         list(self.books.open())
 
@@ -120,7 +120,7 @@ class Past(Desk):
 
     def decision_ids(self) -> dict[str, list[str]]:
         """The ids of all decisions by campaign."""
-        with closing(Ledger(self.path, read_only=True)) as ledger:
+        with closing(open_ledger(self.path, read_only=True)) as ledger:
             return {
                 account.name: [
                     event.decision or ""

@@ -18,7 +18,8 @@ from pasts import ALL_KINDS, BODY, Desk, Past, damage, decide
 import bccb
 import bccb.serve.books as books_module
 from bccb.ledger.event import Event, Kind
-from bccb.ledger.ledger import DamagedError, Ledger, LedgerError
+from bccb.ledger.opening import open_ledger
+from bccb.ledger.port import DamagedError, LedgerError
 from bccb.serve.books import Books
 from bccb.serve.quarantine import Quarantined
 from bccb.serve.recovery import check_seals, fold, load
@@ -53,7 +54,7 @@ def dump(path: Path) -> list[str]:
 
 
 def test_the_past_has_events_of_all_kinds(past: Past) -> None:
-    with closing(Ledger(past.path, read_only=True)) as ledger:
+    with closing(open_ledger(past.path, read_only=True)) as ledger:
         for account in ledger.accounts():
             kinds = {event.kind for event in ledger.events(account.key)}
             assert kinds == ALL_KINDS - ({Kind.LEARNED} if account.key == 1 else set())
@@ -72,7 +73,7 @@ def test_recovery_gives_the_state_of_the_process_that_never_stopped(
         past.live(60)
         alive = past.states()
         copy = Path(shutil.copytree(tmp_path, tmp_path / "copy") / "ledger.sqlite")  # a kill -9
-        with closing(Ledger(copy, read_only=True)) as ledger:
+        with closing(open_ledger(copy, read_only=True)) as ledger:
             for account in ledger.accounts():
                 recovered = load(ledger, account)
                 from_the_first = fold(ledger, account, None)
@@ -98,7 +99,7 @@ def test_a_stop_and_a_start_in_between_change_nothing(tmp_path: Path) -> None:
 
 
 def dump_of_journal(path: Path) -> list[Event]:
-    with closing(Ledger(path, read_only=True)) as ledger:
+    with closing(open_ledger(path, read_only=True)) as ledger:
         return [event for account in ledger.accounts() for event in ledger.events(account.key)]
 
 
@@ -170,7 +171,7 @@ def test_every_column_is_tried() -> None:
 @pytest.mark.parametrize("column", CHANGES)
 def test_a_change_of_any_column_is_told_with_its_place(path: Path, column: str) -> None:
     """In an event that has something there."""
-    with closing(Ledger(path)) as ledger:
+    with closing(open_ledger(path)) as ledger:
         (account, _) = ledger.accounts()
         event = next(
             event
@@ -193,7 +194,7 @@ def at(event: Event) -> str:
 def test_a_change_of_any_kind_of_event_is_told_with_its_place(
     path: Path, kind: str, column: str
 ) -> None:
-    with closing(Ledger(path)) as ledger:
+    with closing(open_ledger(path)) as ledger:
         account = ledger.accounts()[1]
         event = next(event for event in ledger.events(account.key) if event.kind == kind)
     damage(path, f"UPDATE journal SET {column} = {column} + 1 WHERE {at(event)}")
@@ -217,7 +218,7 @@ def test_a_missing_event_is_told(path: Path, past: Past, sequence: int) -> None:
 
 
 def test_an_end_that_was_cut_off_is_told(path: Path, past: Past) -> None:
-    with closing(Ledger(path)) as ledger:
+    with closing(open_ledger(path)) as ledger:
         last = ledger.accounts()[0].sequence
     damage(path, f"DELETE FROM journal WHERE campaign = 1 AND sequence = {last}")
     told = f"in its row sequence is {last}, but {last - 1} after its last event"
@@ -225,7 +226,7 @@ def test_an_end_that_was_cut_off_is_told(path: Path, past: Past) -> None:
 
 
 def test_an_event_that_was_added_is_told(path: Path, past: Past) -> None:
-    with closing(Ledger(path)) as ledger:
+    with closing(open_ledger(path)) as ledger:
         last = ledger.accounts()[0].sequence
     row = f"SELECT campaign, sequence + 1, at, 'paused', NULL, NULL, NULL, 0, {'NULL, ' * 3}"
     row += f"remaining, NULL, seal FROM journal WHERE campaign = 1 AND sequence = {last}"
@@ -270,7 +271,7 @@ def test_what_lies_before_a_snapshot_is_checked_by_its_seals(path: Path) -> None
     with opened(path) as books:
         books.keep_all()
     damage(path, "UPDATE journal SET price = price + 1 WHERE campaign = 1 AND number = 3")
-    with closing(Ledger(path, read_only=True)) as ledger:
+    with closing(open_ledger(path, read_only=True)) as ledger:
         account, other = ledger.accounts()
         load(ledger, account)  # a start does not read what it need not
         check_seals(ledger, other, other.sequence)
@@ -321,7 +322,7 @@ def test_a_newer_version_goes_on_from_the_last_snapshot_and_keeps_it(
     older: Path, past: Past
 ) -> None:
     assert states(older) == past.kept
-    with closing(Ledger(older, read_only=True)) as ledger:
+    with closing(open_ledger(older, read_only=True)) as ledger:
         for account in ledger.accounts():
             origin = ledger.origin(account.key)
             assert origin is not None
@@ -332,7 +333,7 @@ def test_a_newer_version_goes_on_from_the_last_snapshot_and_keeps_it(
     again.live(50)
     alive = again.states()
     again.close()
-    with closing(Ledger(older, read_only=True)) as ledger:
+    with closing(open_ledger(older, read_only=True)) as ledger:
         for account in ledger.accounts():
             assert (
                 fold(ledger, account, ledger.origin(account.key)).to_bytes() == alive[account.name]
@@ -365,7 +366,7 @@ def test_a_campaign_that_an_older_version_has_opened_survives_two_kills(tmp_path
         desk.commit()
         alive = desk.books.campaign("c1").to_bytes()
         desk.close()
-    with closing(Ledger(path, read_only=True)) as ledger:
+    with closing(open_ledger(path, read_only=True)) as ledger:
         (account,) = ledger.accounts()
         origin = ledger.origin(account.key)
         assert origin is not None
@@ -404,7 +405,7 @@ def test_events_that_another_version_wrote_after_its_snapshot_are_not_folded(pat
 def test_a_state_that_this_version_cannot_hold_is_told(older: Path) -> None:
     longer = "CAST(state || x'00' AS BLOB)"
     damage(older, f"UPDATE snapshots SET state = {longer} WHERE campaign = 1")
-    with closing(Ledger(older, read_only=True)) as ledger:
+    with closing(open_ledger(older, read_only=True)) as ledger:
         account = ledger.accounts()[0]
         kept, seal = ledger.snapshot(1), ledger.seal_at(1, account.sequence)
         assert kept is not None
@@ -420,7 +421,7 @@ def test_a_state_that_this_version_cannot_hold_is_told(older: Path) -> None:
 
 
 def test_books_that_gave_up_are_as_the_ledger_has_them(past: Past, path: Path) -> None:
-    with closing(Ledger(path)) as ledger:
+    with closing(open_ledger(path)) as ledger:
         books = Books(ledger)
         order = [campaign.terms.name for campaign in books.open()]
         first = next(iter(books))

@@ -11,7 +11,8 @@ from rich.progress import Progress
 
 from bccb import __version__
 from bccb.cli.console import SETTINGS, notes, out
-from bccb.ledger.ledger import Account, DamagedError, Ledger
+from bccb.ledger.opening import open_ledger
+from bccb.ledger.port import Account, DamagedError, Reader
 from bccb.serve.recovery import check_seals, fold, load
 
 app = typer.Typer(help="Look after the ledger of the service.", **SETTINGS)
@@ -24,7 +25,7 @@ def group() -> None:
 
 @app.command("backup")
 def backup(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The ledger.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The ledger.")],
     to: Annotated[Path, typer.Argument(metavar="OUT", help="File to write.")],
 ) -> None:
     """Copy a ledger as it is now, also while a service runs on it.
@@ -33,7 +34,7 @@ def backup(
 
     `bccb ledger backup bccb.sqlite backup.sqlite`
     """
-    with closing(Ledger(file, read_only=True)) as ledger:
+    with closing(open_ledger(file, read_only=True)) as ledger:
         ledger.back_up(to)
         campaigns = len(ledger.accounts())
     out.print(f"wrote {campaigns:,} campaigns to {to}", highlight=False, soft_wrap=True)
@@ -41,7 +42,7 @@ def backup(
 
 @app.command("verify")
 def verify(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The ledger.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The ledger.")],
 ) -> None:
     """Fold all journals anew, and compare with what recovery gives.
 
@@ -56,7 +57,7 @@ def verify(
     """
     events = 0
     with (
-        closing(Ledger(file, read_only=True)) as ledger,
+        closing(open_ledger(file, read_only=True)) as ledger,
         Progress(console=notes, transient=True, disable=not notes.is_terminal) as progress,
     ):
         ledger.check_whole()
@@ -67,7 +68,7 @@ def verify(
     out.print(f"{len(accounts):,} campaigns, {events:,} events: whole", highlight=False)
 
 
-def _verify(ledger: Ledger, account: Account) -> None:
+def _verify(ledger: Reader, account: Account) -> None:
     """Fold what this version has written, and check the seals of what older ones have."""
     start, last = ledger.origin(account.key), ledger.snapshot(account.key)
     if last is not None and last.version != __version__:

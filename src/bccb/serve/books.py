@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from bccb import __version__
 from bccb.ledger.event import Event
-from bccb.ledger.ledger import Account, DamagedError, Ledger, LedgerError
+from bccb.ledger.port import Account, DamagedError, Ledger, LedgerError
 from bccb.serve.campaign import Campaign
 from bccb.serve.problem import unknown
 from bccb.serve.quarantine import Quarantined, quarantined
@@ -184,9 +184,10 @@ class Books:
         for campaign, before in changed:
             if before == 0:
                 self.ledger.add_campaign(campaign.key, campaign.id, campaign.terms.name)
-        self.ledger.append(self._events)
-        for campaign, before in changed:
+        for campaign, before in changed:  # first, so that a lost race shows as one
             self.ledger.advance(campaign.account(), before)
+        self.ledger.append(self._events)
+        for campaign, _ in changed:
             if self._since_snapshot(campaign) >= SNAPSHOT_EVERY:
                 self._keep(campaign)
         return len(self._events)

@@ -13,11 +13,11 @@ from itertools import takewhile
 from bccb import __version__
 from bccb.errors import StateError, shown
 from bccb.ledger.event import Event, Kind, seal_of
-from bccb.ledger.ledger import (
+from bccb.ledger.port import (
     Account,
     DamagedError,
-    Ledger,
     LedgerError,
+    Reader,
     RefusedError,
     Snapshot,
 )
@@ -25,12 +25,12 @@ from bccb.serve.campaign import Campaign, Known
 from bccb.serve.terms import Terms
 
 
-def load(ledger: Ledger, account: Account) -> Campaign:
+def load(ledger: Reader, account: Account) -> Campaign:
     """A campaign as an uninterrupted process would have it."""
     return fold(ledger, account, ledger.snapshot(account.key))
 
 
-def fold(ledger: Ledger, account: Account, snapshot: Snapshot | None) -> Campaign:
+def fold(ledger: Reader, account: Account, snapshot: Snapshot | None) -> Campaign:
     """The fold of the journal, from a snapshot or from the first event."""
     try:
         campaign = _begin(ledger, account, snapshot)
@@ -50,7 +50,7 @@ def fold(ledger: Ledger, account: Account, snapshot: Snapshot | None) -> Campaig
     return campaign
 
 
-def check_seals(ledger: Ledger, account: Account, until: int) -> None:
+def check_seals(ledger: Reader, account: Account, until: int) -> None:
     """Refuse a journal that was changed up to an event, without making its events anew."""
     seal = 0
     for event in takewhile(lambda each: each.sequence <= until, ledger.events(account.key)):
@@ -91,7 +91,7 @@ def snapshot_of(campaign: Campaign, origin: bool) -> Snapshot:
     return Snapshot(campaign.sequence, __version__, int(origin), state, seal)
 
 
-def _begin(ledger: Ledger, account: Account, snapshot: Snapshot | None) -> Campaign:
+def _begin(ledger: Reader, account: Account, snapshot: Snapshot | None) -> Campaign:
     """The campaign after its first event, or as the snapshot has it."""
     first = ledger.first(account.key)
     if first is None or first.sequence != 1:
@@ -117,7 +117,7 @@ def _begin(ledger: Ledger, account: Account, snapshot: Snapshot | None) -> Campa
 
 
 def _apply(
-    ledger: Ledger, campaign: Campaign, event: Event, opened: dict[str, list[Event]]
+    ledger: Reader, campaign: Campaign, event: Event, opened: dict[str, list[Event]]
 ) -> None:
     """Make one event anew, and compare."""
     id_ = event.decision or ""
@@ -158,7 +158,7 @@ def _follow(campaign: Campaign, event: Event, known: Known) -> Event:
 
 
 def _known(
-    ledger: Ledger, campaign: Campaign, event: Event, opened: dict[str, list[Event]]
+    ledger: Reader, campaign: Campaign, event: Event, opened: dict[str, list[Event]]
 ) -> Known:
     """What was known of the decision before this event."""
     id_ = event.decision or ""

@@ -84,7 +84,7 @@ SELECT seal FROM journal WHERE campaign = ? AND sequence = ?;
 
 -- name: add_key
 -- A new API key.
-INSERT INTO keys (id, name, scope, digest, created_at) VALUES (?, ?, ?, ?, ?);
+INSERT INTO keys (id, name, scope, digest, created_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?);
 
 -- name: keys
 -- All API keys, in the order of their making.
