@@ -25,7 +25,12 @@ REFUSAL = "another process serves"
 def program(version: str) -> tuple[str, ...]:
     """The command line of bccb, as if it were another version; it ends when the harness does."""
     tied = "import ctypes; ctypes.CDLL(None).prctl(1, 9); " if sys.platform == "linux" else ""
-    code = f"import bccb; bccb.__version__ = {version!r}; from bccb.cli import main; main()"
+    code = (
+        f"import bccb; bccb.__version__ = {version!r}; "
+        "from bccb import fingerprint as module; real = module.fingerprint; "
+        f"module.fingerprint = lambda part: real(part) + {version!r}; "
+        "from bccb.cli import main; main()"
+    )
     return (sys.executable, "-c", f"{tied}{code}")
 
 

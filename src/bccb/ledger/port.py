@@ -58,9 +58,10 @@ class Snapshot(NamedTuple):
 
     sequence: int
     version: str  # of bccb
-    origin: int  # 1: the first of its version, which is kept for good
+    origin: int  # 1: the first of its code, which is kept for good
     state: bytes
     seal: int  # of the event and of the state
+    fingerprint: str = ""  # of the code that made it; empty where an older version did
 
 
 class Resolved(NamedTuple):

@@ -6,12 +6,12 @@ Each event is made anew from what it tells of its cause, and must come out as it
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import takewhile
+from typing import TypeAlias
 
-from bccb import __version__
-from bccb.errors import StateError, shown
+from bccb.errors import BccbError, StateError, shown
 from bccb.ledger.event import Event, Kind, seal_of
 from bccb.ledger.port import (
     Account,
@@ -22,7 +22,30 @@ from bccb.ledger.port import (
     Snapshot,
 )
 from bccb.serve.campaign import Campaign, Known
+from bccb.serve.code import Code, this_code
 from bccb.serve.terms import Terms
+
+Accept: TypeAlias = Callable[[Campaign, Event, Event], None]  # campaign, recorded, made anew
+Opened: TypeAlias = dict[str, list[Event]]  # the events of decisions without an end
+
+
+class OtherCodeError(BccbError):
+    """The journal is whole, but other code wrote it, and this code does not make the same of it."""
+
+    def __init__(self, campaign: str, code: Code, error: DamagedError) -> None:
+        back = "go back to that version"
+        if not isinstance(error, _UnreadableError):
+            back = "start that version once more and stop it, which keeps a snapshot"
+        super().__init__(
+            f"other code wrote the last events of campaign {campaign} ({code}; this is "
+            f"{this_code()}) and made something else of them: {error}. Either {back}, or stop the "
+            f"service and accept what this code makes of them: bccb ledger refold FILE {campaign}"
+        )
+        self.code, self.difference = code, str(error)
+
+
+class _UnreadableError(DamagedError):
+    """A snapshot that fits the journal, but not this code."""
 
 
 def load(ledger: Reader, account: Account) -> Campaign:
@@ -30,34 +53,92 @@ def load(ledger: Reader, account: Account) -> Campaign:
     return fold(ledger, account, ledger.snapshot(account.key))
 
 
-def fold(ledger: Reader, account: Account, snapshot: Snapshot | None) -> Campaign:
-    """The fold of the journal, from a snapshot or from the first event."""
-    try:
-        campaign = _begin(ledger, account, snapshot)
-        version = campaign.terms.version if snapshot is None else snapshot.version
-        if version != __version__ and campaign.sequence < account.sequence:
-            told = f"bccb {version} wrote events after its last snapshot of {account.id}"
-            again = "start that version once more and stop it, which makes one"
-            raise LedgerError(f"{told}, and this is {__version__}: {again}")
-        campaign.swept = account.swept
-        opened: dict[str, list[Event]] = {}  # decisions without an end, among those folded here
-        for event in ledger.events(account.key, campaign.sequence):
-            with _placed(event):
-                _apply(ledger, campaign, event, opened)
+def fold(
+    ledger: Reader, account: Account, snapshot: Snapshot | None, accept: Accept | None = None
+) -> Campaign:
+    """The fold of the journal, from a snapshot or from the first event.
+
+    ``accept`` judges each event beside what this code makes of it; by default the two must be the
+    same. A difference is damage, unless the journal is sealed as it was and other code wrote it.
+    """
+    with _damage_named(account):
+        try:
+            campaign, opened = _folded(ledger, account, snapshot, accept or compare)
+        except DamagedError as error:
+            code = _code_of(ledger, account, snapshot)
+            if code is None or code.is_this:
+                raise
+            _check_untouched(ledger, account, snapshot)
+            raise OtherCodeError(account.id, code, error) from error
         _check_row(account, campaign, opened)
-    except DamagedError as error:
-        raise DamagedError(f"campaign {account.id} is damaged: {error}") from error
     return campaign
+
+
+def _folded(
+    ledger: Reader, account: Account, snapshot: Snapshot | None, accept: Accept
+) -> tuple[Campaign, Opened]:
+    """The campaign after its last event, and which of the folded decisions have no end."""
+    campaign = _begin(ledger, account, snapshot)
+    campaign.swept = account.swept
+    opened: Opened = {}
+    for event in ledger.events(account.key, campaign.sequence):
+        with _placed(event):
+            accept(campaign, event, _apply(ledger, campaign, event, opened))
+    return campaign, opened
+
+
+def code_of(terms: Terms, snapshot: Snapshot | None) -> Code:
+    """Which code wrote the events after a snapshot, or after the opening."""
+    if snapshot is None:
+        return Code(terms.version, terms.fingerprint)
+    return Code(snapshot.version, snapshot.fingerprint)
+
+
+def _code_of(ledger: Reader, account: Account, snapshot: Snapshot | None) -> Code | None:
+    """The same where the terms may not be readable."""
+    try:
+        first = ledger.first(account.key)
+        return code_of(Terms.from_json((first and first.detail) or b""), snapshot)
+    except (LookupError, TypeError, ValueError):
+        return None
 
 
 def check_seals(ledger: Reader, account: Account, until: int) -> None:
     """Refuse a journal that was changed up to an event, without making its events anew."""
+    with _damage_named(account):
+        _check_seals(ledger, account, until)
+
+
+def _check_seals(ledger: Reader, account: Account, until: int) -> None:
     seal = 0
     for event in takewhile(lambda each: each.sequence <= until, ledger.events(account.key)):
         seal = seal_of(event, seal)
         if seal != event.seal:
-            told = f"event {event.sequence} ({event.kind}) does not fit its seal"
-            raise DamagedError(f"campaign {account.id} is damaged: {told}")
+            raise DamagedError(f"event {event.sequence} ({event.kind}) does not fit its seal")
+
+
+def _check_untouched(ledger: Reader, account: Account, snapshot: Snapshot | None) -> None:
+    """Refuse a journal, row or snapshot that was changed, whichever code wrote it."""
+    _check_seals(ledger, account, account.sequence)
+    if ledger.seal_at(account.key, account.sequence) != account.seal:
+        raise DamagedError("its row does not fit its last event")
+    if snapshot is not None and not _fits(ledger, account, snapshot):
+        raise DamagedError(f"the snapshot after event {snapshot.sequence} does not fit the journal")
+
+
+@contextmanager
+def _damage_named(account: Account) -> Iterator[None]:
+    """Say of which campaign the damage is."""
+    try:
+        yield
+    except DamagedError as error:
+        raise DamagedError(f"campaign {account.id} is damaged: {error}") from error
+
+
+def _fits(ledger: Reader, account: Account, snapshot: Snapshot) -> bool:
+    """Whether a snapshot is as it was kept, after an event of this journal."""
+    seal = ledger.seal_at(account.key, snapshot.sequence)
+    return seal is not None and zlib.crc32(snapshot.state, seal) == snapshot.seal
 
 
 @contextmanager
@@ -72,7 +153,7 @@ def _placed(event: Event) -> Iterator[None]:
         raise DamagedError(told) from error
 
 
-def _check_row(account: Account, campaign: Campaign, opened: dict[str, list[Event]]) -> None:
+def _check_row(account: Account, campaign: Campaign, opened: Opened) -> None:
     """Refuse a row that does not tell what the journal tells."""
     for field, recorded, found in zip(Account._fields, account, campaign.account(), strict=True):
         if recorded != found:
@@ -88,7 +169,8 @@ def snapshot_of(campaign: Campaign, origin: bool) -> Snapshot:
     """The state of a campaign, to be kept."""
     state = campaign.to_bytes()
     seal = zlib.crc32(state, campaign.seal)
-    return Snapshot(campaign.sequence, __version__, int(origin), state, seal)
+    code = this_code()
+    return Snapshot(campaign.sequence, code.version, int(origin), state, seal, code.fingerprint)
 
 
 def _begin(ledger: Reader, account: Account, snapshot: Snapshot | None) -> Campaign:
@@ -100,26 +182,20 @@ def _begin(ledger: Reader, account: Account, snapshot: Snapshot | None) -> Campa
         if first.kind != Kind.OPENED or first.detail is None:
             raise DamagedError("it is not an opening")
         campaign = Campaign(account.key, account.id, Terms.from_json(first.detail))
-        _compare(first, campaign.opening())
+        compare(campaign, first, campaign.opening())
     if snapshot is not None:
-        seal = ledger.seal_at(account.key, snapshot.sequence)
-        told = f"the snapshot after event {snapshot.sequence}"
-        if seal is None or zlib.crc32(snapshot.state, seal) != snapshot.seal:
-            raise DamagedError(f"{told} does not fit the journal")
+        kept = f"the snapshot after event {snapshot.sequence}"
+        if not _fits(ledger, account, snapshot):
+            raise DamagedError(f"{kept} does not fit the journal")
         try:
             campaign.restore(snapshot.state)
         except (StateError, LookupError, TypeError, ValueError) as error:
-            if snapshot.version != __version__:  # an upgrade that cannot be, and no damage
-                back = f"go back to bccb {snapshot.version}"
-                raise LedgerError(f"{told} is not of this version: {error}: {back}") from error
-            raise DamagedError(f"{told} cannot be read: {error}") from error
+            raise _UnreadableError(f"{kept} cannot be read: {error}") from error
     return campaign
 
 
-def _apply(
-    ledger: Reader, campaign: Campaign, event: Event, opened: dict[str, list[Event]]
-) -> None:
-    """Make one event anew, and compare."""
+def _apply(ledger: Reader, campaign: Campaign, event: Event, opened: Opened) -> Event:
+    """Make one event anew."""
     id_ = event.decision or ""
     match event.kind:
         case Kind.DECISION:
@@ -141,7 +217,7 @@ def _apply(
             made = campaign.turning(event.at, Kind(event.kind))
         case _:
             raise DamagedError("there is no such kind")
-    _compare(event, made)
+    return made
 
 
 def _follow(campaign: Campaign, event: Event, known: Known) -> Event:
@@ -157,9 +233,7 @@ def _follow(campaign: Campaign, event: Event, known: Known) -> Event:
     return campaign.settling(event.at, known, event.money)
 
 
-def _known(
-    ledger: Reader, campaign: Campaign, event: Event, opened: dict[str, list[Event]]
-) -> Known:
+def _known(ledger: Reader, campaign: Campaign, event: Event, opened: Opened) -> Known:
     """What was known of the decision before this event."""
     id_ = event.decision or ""
     events = opened.get(id_)
@@ -171,7 +245,8 @@ def _known(
     return known
 
 
-def _compare(event: Event, made: Event) -> None:
+def compare(campaign: Campaign, event: Event, made: Event) -> None:
+    """Refuse an event that does not come out as it was recorded."""
     if made == event:
         return
     for field, recorded, found in zip(Event._fields, event, made, strict=True):

@@ -13,6 +13,7 @@ CACHE = -64_000  # KiB of pages in memory
 READER_CACHE = -2_000
 CHECKPOINT = 8_000  # pages of the write-ahead log, 32 MB, that are copied to the file at once
 OLDEST_READ = 1  # the first schema whose tables can be read as they are
+FINGERPRINTS = 3  # the first schema that keeps the fingerprint of a snapshot
 
 
 def connect(path: Path, read_only: bool) -> sqlite3.Connection:
@@ -41,10 +42,15 @@ def connect(path: Path, read_only: bool) -> sqlite3.Connection:
     return file
 
 
+def schema_version(file: sqlite3.Connection) -> int:
+    """How many migrations the file has seen."""
+    (version,) = file.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
 def upgrade(file: sqlite3.Connection) -> None:
     """Run the migrations that the file has not seen."""
-    steps = migrations()
-    (version,) = file.execute("PRAGMA user_version").fetchone()
+    steps, version = migrations(), schema_version(file)
     if version < len(steps):
         _migrate(file, " ".join(steps[version:]))
 
@@ -57,8 +63,7 @@ def _migrate(file: sqlite3.Connection, steps: str) -> None:
 
 def _first_steps(file: sqlite3.Connection, read_only: bool) -> str:
     """The SQL that makes the schema in a new file; refuses any file that is not a ledger."""
-    steps = migrations()
-    (version,) = file.execute("PRAGMA user_version").fetchone()
+    steps, version = migrations(), schema_version(file)
     if version > len(steps) or (read_only and version < OLDEST_READ):
         versions = f"version {version}, and this bccb needs {len(steps)}"
         raise LedgerError(f"its schema is {versions}")

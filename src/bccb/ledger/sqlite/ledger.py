@@ -28,7 +28,7 @@ from bccb.ledger.port import (
     Scope,
     Snapshot,
 )
-from bccb.ledger.sqlite.connection import connect, upgrade
+from bccb.ledger.sqlite.connection import FINGERPRINTS, connect, schema_version, upgrade
 from bccb.ledger.sqlite.place import Place
 from bccb.ledger.sqlite.statements import queries
 
@@ -149,12 +149,12 @@ class SqliteLedger:
     def snapshot(self, campaign: int) -> Snapshot | None:
         """The newest state of a campaign."""
         rows = self._rows("last_snapshot", (campaign,))
-        return Snapshot(*rows[0]) if rows else None
+        return Snapshot(*rows[0][1:]) if rows else None
 
     def origin(self, campaign: int) -> Snapshot | None:
         """The newest state that is kept for good."""
         rows = self._rows("origin_snapshot", (campaign,))
-        return Snapshot(*rows[0]) if rows else None
+        return Snapshot(*rows[0][1:]) if rows else None
 
     def seal_at(self, campaign: int, sequence: int) -> int | None:
         """The seal of one event."""
@@ -206,8 +206,7 @@ class SqliteLedger:
         """Write what changes nothing, durably; from now on the files must stay where they are."""
         self.begin()
         try:
-            (version,) = self._run("PRAGMA user_version").fetchone()
-            self._run(f"PRAGMA user_version = {version}")
+            self._run(f"PRAGMA user_version = {schema_version(self._file)}")
             self.commit()
         finally:
             self.roll_back()
@@ -232,7 +231,10 @@ class SqliteLedger:
 
     def keep(self, campaign: int, snapshot: Snapshot) -> None:
         """Keep a state, and forget older ones. Within a transaction."""
-        self._run(self._queries["keep_snapshot"], (campaign, *snapshot))
+        if schema_version(self._file) < FINGERPRINTS:
+            self._run(self._queries["keep_snapshot_before_0003"], (campaign, *snapshot[:-1]))
+        else:
+            self._run(self._queries["keep_snapshot"], (campaign, *snapshot))
         self._run(self._queries["forget_snapshots"], (campaign, snapshot.sequence))
 
     def add_key(self, key: Key) -> None:
