@@ -6,13 +6,18 @@ from __future__ import annotations
 
 import random
 import sqlite3
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from bccb.kernels.counts import SEED
 from bccb.ledger.event import Kind
-from bccb.ledger.ledger import Ledger
-from bccb.serve import campaigns, decisions, outcomes
+from bccb.ledger.opening import open_ledger
+from bccb.machine import Machine, Steps
+from bccb.serve import campaigns, code, decisions, outcomes
 from bccb.serve.books import Books
 from bccb.serve.campaign import Campaign
 from bccb.serve.decisions import Answers, Asked
@@ -49,7 +54,7 @@ class Desk:
         self._open()
 
     def _open(self) -> None:
-        self.ledger = Ledger(self.path)
+        self.ledger = open_ledger(self.path)
         self.books = Books(self.ledger)
         list(self.books.open())
 
@@ -120,7 +125,7 @@ class Past(Desk):
 
     def decision_ids(self) -> dict[str, list[str]]:
         """The ids of all decisions by campaign."""
-        with closing(Ledger(self.path, read_only=True)) as ledger:
+        with closing(open_ledger(self.path, read_only=True)) as ledger:
             return {
                 account.name: [
                     event.decision or ""
@@ -188,6 +193,26 @@ class Past(Desk):
     def _turn(self, campaign: Campaign) -> None:
         campaigns.turn(self.books, self.at, campaign.id, Kind.PAUSED)
         campaigns.turn(self.books, self.at, campaign.id, Kind.RESUMED)
+
+
+@contextmanager
+def other_code(version: str = "0.0.1", decides_otherwise: bool = False) -> Iterator[None]:
+    """As if another bccb ran, perhaps one that draws other numbers."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(code, "__version__", version)
+        patch.setattr(code, "fingerprint", lambda part: f"{version} of {part}")
+        if decides_otherwise:
+            steps = Machine.steps
+
+            def otherwise(machine: Machine, *given: Any) -> Steps:
+                machine.counts[SEED] += 9
+                try:
+                    return steps(machine, *given)
+                finally:
+                    machine.counts[SEED] -= 9
+
+            patch.setattr(Machine, "steps", otherwise)
+        yield
 
 
 def damage(path: Path, statement: str) -> None:

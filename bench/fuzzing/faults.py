@@ -22,7 +22,11 @@ REFUSALS = ("another process serves", "names (hard links)")
 def program(version: str) -> tuple[str, ...]:
     """The command line of bccb, as if it were another version; it ends when the harness does."""
     tied = "import ctypes; ctypes.CDLL(None).prctl(1, 9); " if sys.platform == "linux" else ""
-    return hooked(f"{tied}import bccb; bccb.__version__ = {version!r}")
+    return hooked(
+        f"{tied}import bccb; bccb.__version__ = {version!r}; "
+        "from bccb import fingerprint as module; real = module.fingerprint; "
+        f"module.fingerprint = lambda part: real(part) + {version!r}"
+    )
 
 
 @contextmanager

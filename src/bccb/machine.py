@@ -139,6 +139,11 @@ class Machine:
             raise InputError("a refund", micros / MICROS, f"from 0 to the {self.spent} spent")
         self.counts[count.REMAINING] += micros
 
+    def have_paid(self, micros: int, instead_of: int) -> None:
+        """Replace what the last decision paid, where a journal says that it was another amount."""
+        self.counts[count.REMAINING] += instead_of - micros
+        self.counts[count.PROPOSED] += micros - instead_of
+
     def warm(self) -> None:
         """Have the kernels compiled before anybody waits for them; changes nothing."""
         copy = Machine(self.name, self.composition, self.counts.copy(), self.memory.copy())

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 from processes import assert_whole, bccb, serving
 
-from bccb.ledger.keys import Scope, keys, scope_of
-from bccb.ledger.ledger import Ledger
+from bccb.ledger.keys import scope_of
+from bccb.ledger.opening import open_ledger
+from bccb.ledger.port import Scope
 
 
 @pytest.fixture
@@ -116,15 +117,15 @@ def test_keys_are_made_listed_and_revoked(ledger: Path) -> None:
     assert rows[0].split()[:4] == [id_, "the", "shop", "read"]
     assert rows[1].split()[1:3] == ["other", "decide"]
     assert text.split("_", 2)[2] not in listed.stdout
-    with closing(Ledger(ledger, read_only=True)) as file:
-        assert scope_of(keys(file), text) == Scope.READ
+    with closing(open_ledger(ledger, read_only=True)) as file:
+        assert scope_of(file.keys(), text) == Scope.READ
 
     revoked = bccb("keys", "revoke", id_, "--ledger", ledger)
     assert (revoked.returncode, revoked.stdout) == (0, f"key {id_} is revoked\n")
     again = bccb("keys", "revoke", id_, "--ledger", ledger)
     assert one_error(again).startswith(f"error: key is '{id_}', but must be the id of a key that")
-    with closing(Ledger(ledger, read_only=True)) as file:
-        assert scope_of(keys(file), text) is None
+    with closing(open_ledger(ledger, read_only=True)) as file:
+        assert scope_of(file.keys(), text) is None
 
 
 def test_what_is_not_there_is_not_made_by_looking(ledger: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from bccb import InputError
 from bccb.evaluate.trials import SimulatedTrials
-from bccb.experiments.plan import Run, file_digest, sources_digest, world_of
+from bccb.experiments.plan import Run, file_digest, world_of
 from bccb.experiments.runner import execute
 from bccb.experiments.store import Store
 from bccb.policies import spec_of
@@ -86,7 +86,7 @@ def test_other_data_or_sources_are_another_world(
     path.write_bytes(b"two")
     assert file_digest(path) != before
     assert world_of("one") != world_of("two")
-    monkeypatch.setattr("bccb.experiments.plan.sources_digest", lambda: sources_digest() + "!")
+    monkeypatch.setattr("bccb.experiments.plan.fingerprint", lambda part: f"other {part}")
     assert world_of(TRIALS) != WORLD
 
 

@@ -15,6 +15,7 @@ import numba
 import pytest
 
 import bccb
+from bccb.fingerprint import Part, fingerprint
 from bccb.kernels.jit import bind, cache_folder, jit, wrapping
 
 PACKAGE = Path(bccb.__file__).parent
@@ -51,9 +52,9 @@ def package(tmp_path: Path) -> Path:
     return copy
 
 
-def load(package: Path) -> ModuleType:
-    """``kernels/jit.py`` of this copy of the package, as a module of its own."""
-    spec = importlib.util.spec_from_file_location("copied_jit", package / "kernels" / "jit.py")
+def load() -> ModuleType:
+    """``kernels/jit.py`` once more, as a module of its own."""
+    spec = importlib.util.spec_from_file_location("copied_jit", PACKAGE / "kernels" / "jit.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -61,63 +62,28 @@ def load(package: Path) -> ModuleType:
     return module
 
 
-def folder_of(package: Path) -> str:
-    return str(load(package).cache_folder())
+def folder() -> str:
+    return str(load().cache_folder())
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "drivers.py",
-        "kernels/linalg.py",
-        "kernels/jit.py",
-        "estimators/two_model.py",
-        "explorers/beta_difference.py",
-        "pacers/pace_ratio.py",
-        "evaluate/replay.py",
-    ],
-)
-def test_one_byte_of_a_compiled_source_changes_the_cache_folder(source: str, package: Path) -> None:
-    before = folder_of(package)
-    edited = package / source
-    edited.write_bytes(edited.read_bytes() + b"\n")
-    assert folder_of(package) != before
-
-
-@pytest.mark.parametrize("source", ["cli/console.py", "data/readers.py"])
-def test_sources_that_are_never_compiled_keep_the_cache_folder(source: str, package: Path) -> None:
-    before = folder_of(package)
-    edited = package / source
-    edited.write_bytes(edited.read_bytes() + b"\n")
-    assert folder_of(package) == before
-
-
-def test_new_and_renamed_sources_change_the_cache_folder(package: Path) -> None:
-    first = folder_of(package)
-    (package / "pacers" / "new.py").write_text("")
-    second = folder_of(package)
-    (package / "pacers" / "new.py").rename(package / "pacers" / "newer.py")
-    assert len({first, second, folder_of(package)}) == 3
-
-
-def test_same_sources_in_another_place_have_the_same_cache_folder(package: Path) -> None:
-    assert folder_of(package) == folder_of(PACKAGE) == cache_folder()
+def test_cache_folder_is_named_by_the_fingerprint_of_the_kernels() -> None:
+    assert Path(cache_folder()).name == f"kernels-{fingerprint(Part.KERNELS)[:16]}"
 
 
 def test_cache_folder_lies_where_bccb_cache_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BCCB_CACHE", str(tmp_path / "here"))
-    assert Path(folder_of(PACKAGE)).parent == tmp_path / "here"
+    assert Path(folder()).parent == tmp_path / "here"
     monkeypatch.delenv("BCCB_CACHE")
-    assert Path(folder_of(PACKAGE)).parent.name == "bccb"
+    assert Path(folder()).parent.name == "bccb"
 
 
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="XDG is for other systems")
 def test_users_cache_folder_is_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BCCB_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert Path(folder_of(PACKAGE)).parent == tmp_path / "bccb"
+    assert Path(folder()).parent == tmp_path / "bccb"
 
 
 def test_kernels_give_what_their_python_form_gives() -> None:
@@ -164,13 +130,13 @@ def test_users_own_numba_folder_stays_theirs_when_compiling_fails(
 
 @pytest.mark.compiled
 def test_unwritable_cache_folder_means_no_cache_at_all(
-    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Numba would fall back to ``__pycache__``, where an edit elsewhere goes unnoticed."""
     blocked = tmp_path / "a file"
     blocked.write_text("no folder can be made below this")
     monkeypatch.setenv("BCCB_CACHE", str(blocked / "cache"))
-    kernel = load(package).jit(twice)
+    kernel = load().jit(twice)
     assert kernel(21.0) == 42.0
     assert kernel.stats.cache_path is None
 
@@ -196,6 +162,7 @@ def test_bound_copies_can_be_bound_into_others() -> None:
 
 SCRIPT = """
 import json
+from bccb.fingerprint import Part, fingerprint
 from bccb.kernels.jit import bind, jit
 
 @jit

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from bccb.errors import InputError
-from bccb.ledger.keys import Scope, keys, make_key, revoke_key, scope_of
-from bccb.ledger.ledger import Ledger
+from bccb.ledger.keys import make_key, revoke_key, scope_of
+from bccb.ledger.opening import open_ledger
+from bccb.ledger.port import Ledger, Scope
 
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    opened = Ledger(tmp_path / "ledger.sqlite")
+    opened = open_ledger(tmp_path / "ledger.sqlite")
     yield opened
     opened.close()
 
@@ -37,16 +38,17 @@ def test_the_secret_is_nowhere_in_the_files(ledger: Ledger, tmp_path: Path) -> N
 def test_a_key_opens_what_its_scope_says(ledger: Ledger, scope: Scope) -> None:
     _, text = make_key(ledger, "shop", scope)
     make_key(ledger, "other", "admin")
-    assert scope_of(keys(ledger), text) == scope
+    assert scope_of(ledger.keys(), text) == scope
 
 
 def test_a_revoked_key_opens_nothing(ledger: Ledger) -> None:
     key, text = make_key(ledger, "shop", "read")
     _, other = make_key(ledger, "shop", "read")
     revoke_key(ledger, key.id)
-    assert scope_of(keys(ledger), text) is None
-    assert scope_of(keys(ledger), other) == Scope.READ
-    assert [found.revoked_at is None for found in keys(ledger) if found.id == key.id] == [False]
+    known = ledger.keys()
+    assert scope_of(known, text) is None
+    assert scope_of(known, other) == Scope.READ
+    assert [found.revoked_at is None for found in known if found.id == key.id] == [False]
 
 
 def test_a_key_is_revoked_once(ledger: Ledger) -> None:
@@ -76,19 +78,19 @@ def test_only_the_whole_text_of_a_key_opens(ledger: Ledger) -> None:
         "",
         "bccb_é_\udce9".encode("utf-8", "replace").decode(),
     ):
-        assert scope_of(keys(ledger), wrong) is None, wrong
-    assert scope_of(keys(ledger), text) == Scope.ADMIN
+        assert scope_of(ledger.keys(), wrong) is None, wrong
+    assert scope_of(ledger.keys(), text) == Scope.ADMIN
 
 
 def test_keys_are_listed_in_the_order_of_their_making(ledger: Ledger) -> None:
     made = [make_key(ledger, name, "read")[0] for name in ("c", "a", "b")]
-    assert keys(ledger) == made
+    assert ledger.keys() == made
 
 
 def test_an_unknown_scope_is_refused(ledger: Ledger) -> None:
     with pytest.raises(InputError, match="scope is 'root', but must be one of admin, decide, read"):
         make_key(ledger, "shop", "root")
-    assert keys(ledger) == []
+    assert ledger.keys() == []
 
 
 def test_no_two_keys_are_alike(ledger: Ledger) -> None:

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 
-from bccb.ledger.ledger import Ledger
+from bccb.ledger.opening import open_ledger
+from bccb.ledger.sqlite.ledger import SqliteLedger
 from bccb.serve import engine as engines
 from bccb.serve.access import Access
 from bccb.serve.app import create_app
@@ -54,9 +55,10 @@ class Service:
         self._stack.enter_context(pytest.MonkeyPatch.context()).setattr(engines, "TICK", self.tick)
         self._runner = self._stack.enter_context(asyncio.Runner())
         self.books = self._stack.enter_context(opened(self.path))
+        assert isinstance(self.books.ledger, SqliteLedger)
         self.books.ledger._file.execute("PRAGMA synchronous = OFF")  # no power is cut here
         self.engine = Engine(self.books, Metrics(), self.clock)
-        beside = Ledger(self.path, read_only=True)
+        beside = open_ledger(self.path, read_only=True)
         self._stack.callback(beside.close)
         self.app = create_app(self.engine, Access(beside, "127.0.0.1"))
         transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)

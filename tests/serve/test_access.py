@@ -13,7 +13,7 @@ from processes import Server, bccb, is_problem, serving, until, user
 
 from bccb.errors import StateError
 from bccb.ledger.keys import make_key, revoke_key
-from bccb.ledger.ledger import Ledger
+from bccb.ledger.opening import open_ledger
 from bccb.serve.access import Access
 
 JSON = {"content-type": "application/json"}
@@ -59,7 +59,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, keys: dict[str, str]) -> I
     """On loopback too, but there are keys; two of its parts are broken on purpose."""
     folder = tmp_path_factory.mktemp("guarded") / "data"
     folder.mkdir()
-    with closing(Ledger(folder / "bccb.sqlite")) as ledger:
+    with closing(open_ledger(folder / "bccb.sqlite")) as ledger:
         for scope in ("read", "decide", "admin"):
             keys[scope] = make_key(ledger, scope, scope)[1]
         revoked, keys["revoked"] = make_key(ledger, "old", "admin")
@@ -276,7 +276,7 @@ def test_our_own_page_can_call_everything(free: Server, origin: str) -> None:
     ],
 )
 def test_without_keys_only_loopback_is_served(tmp_path: Path, host: str) -> None:
-    with closing(Ledger(tmp_path / "ledger.sqlite")) as ledger:
+    with closing(open_ledger(tmp_path / "ledger.sqlite")) as ledger:
         with pytest.raises(StateError, match="can be reached from elsewhere, and there is no API"):
             Access(ledger, host)
         key, _ = make_key(ledger, "shop", "read")
@@ -309,7 +309,7 @@ def test_keys_close_a_running_service_and_their_end_does_not_open_it(tmp_path: P
 
     with serving(path, hook="import bccb.serve.access as a; a.FRESH = 0.0") as server:
         assert statuses(server) == [200]
-        with closing(Ledger(path)) as ledger:
+        with closing(open_ledger(path)) as ledger:
             key, text = make_key(ledger, "shop", "read")
             assert statuses(server, text) == [401, 200]
             assert server.status("/") == server.status("/healthz") == 200
@@ -319,7 +319,7 @@ def test_keys_close_a_running_service_and_their_end_does_not_open_it(tmp_path: P
         server.stop()
     with serving(path) as server:
         assert statuses(server, text) == [401, 401]
-        with closing(Ledger(path)) as ledger:
+        with closing(open_ledger(path)) as ledger:
             _, other = make_key(ledger, "shop", "read")
         until(lambda: statuses(server, text, other) == [401, 401, 200], 5.0)
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
+from bccb.ledger.opening import open_ledger
+from bccb.serve import campaigns
+from bccb.serve.books import Books
 from bccb.serve.problem import ProblemError
-from serve.service import Service
+from serve.service import Service, refused, user
 
 
 def test_campaigns_are_found_by_id_and_by_name_in_the_order_of_their_opening(
@@ -39,3 +44,19 @@ def test_a_quarantined_campaign_can_be_looked_at_but_not_used(service: Service) 
     assert service.campaign(bad)["reason"] == "its journal cannot be folded"
     with pytest.raises(ProblemError):
         service.books.campaign(bad)
+
+
+def test_who_loses_a_race_reads_the_campaign_again_and_goes_on(service: Service) -> None:
+    """Nothing is damaged, and the service stays ready."""
+    campaign = service.open(budget="10")["id"]
+    service.decide(campaign, "a")
+    with closing(open_ledger(service.path)) as ledger:
+        rival = Books(ledger)
+        list(rival.open())
+        campaigns.add_budget(rival, service.clock(), campaign, "5", "more")
+        rival.write()
+        rival.commit()
+    refused(service.post(f"{campaign}/decisions", user("b")), 503, kind="not-durable")
+    assert service.get("/readyz").status_code == 200
+    assert service.decide(campaign, "b")["remaining"] == "13.00"
+    assert service.campaign(campaign)["budget"] == "15.00"

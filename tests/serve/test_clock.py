@@ -12,7 +12,7 @@ from pasts import Desk, decide
 from processes import assert_whole, counting_ticks, serving, until, wait_for_ticks
 
 from bccb.ledger.event import Event, Kind
-from bccb.ledger.ledger import Ledger
+from bccb.ledger.opening import open_ledger
 from bccb.serve import outcomes
 from bccb.serve.campaign import Campaign
 from bccb.serve.meter import Meter
@@ -188,7 +188,7 @@ time.time_ns = lambda: real() + int(offset.read_text() or 0) * 1_000_000_000
         offset.write_text("0")
         until(lambda: server.campaign(campaign)["open"] == 0)
         server.kill()
-    with closing(Ledger(ledger, read_only=True)) as kept:
+    with closing(open_ledger(ledger, read_only=True)) as kept:
         times = [event.at for event in kept.events(1)]
         ends = [event.decision for event in kept.events(1) if event.kind == Kind.EXPIRY]
     assert times == sorted(times)

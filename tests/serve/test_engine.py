@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from bccb.ledger.event import Kind
-from bccb.ledger.ledger import Ledger, LedgerError
+from bccb.ledger.opening import open_ledger
+from bccb.ledger.port import LedgerError
 from bccb.machine import Machine
 from bccb.serve import engine as engines
 from bccb.serve.books import Books
@@ -29,7 +30,7 @@ HANGS = 60.0  # seconds after which something that must come has not
 
 def as_the_ledger_has_it(service: Service, campaign: str) -> bool:
     """Whether a campaign is, to the byte, what recovery makes of the ledger."""
-    ledger = Ledger(service.path, read_only=True)
+    ledger = open_ledger(service.path, read_only=True)
     account = ledger.account(campaign)
     assert account is not None
     kept = load(ledger, account).to_bytes()
@@ -39,7 +40,7 @@ def as_the_ledger_has_it(service: Service, campaign: str) -> bool:
 
 
 def events_on_disk(path: Path) -> int:
-    ledger = Ledger(path, read_only=True)
+    ledger = open_ledger(path, read_only=True)
     found = sum(account.sequence for account in ledger.accounts())
     ledger.close()
     return found

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pasts import damage
 
-from bccb.ledger.ledger import LedgerError
+from bccb.ledger.port import LedgerError
 from bccb.serve.schemas import Campaign, Report
 from serve.service import TERMS, Service, refused, user
 

@@ -5,6 +5,7 @@ All on real files; the processes of these tests are in `test_damage.py`.
 
 from __future__ import annotations
 
+import importlib.metadata
 import random
 import shutil
 import sqlite3
@@ -13,16 +14,21 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from pasts import ALL_KINDS, BODY, Desk, Past, damage, decide
+from pasts import ALL_KINDS, BODY, Desk, Past, damage, decide, other_code
 
 import bccb
 import bccb.serve.books as books_module
+from bccb.fingerprint import fingerprint
 from bccb.ledger.event import Event, Kind
-from bccb.ledger.ledger import DamagedError, Ledger, LedgerError
+from bccb.ledger.opening import open_ledger
+from bccb.ledger.port import DamagedError, LedgerError
+from bccb.ledger.sqlite.statements import migrations
+from bccb.serve import campaigns
 from bccb.serve.books import Books
+from bccb.serve.code import Code, this_code
 from bccb.serve.quarantine import Quarantined
 from bccb.serve.recovery import check_seals, fold, load
-from bccb.serve.schemas import DecisionRequest
+from bccb.serve.schemas import CampaignRequest, DecisionRequest
 from bccb.serve.server import opened
 
 
@@ -53,7 +59,7 @@ def dump(path: Path) -> list[str]:
 
 
 def test_the_past_has_events_of_all_kinds(past: Past) -> None:
-    with closing(Ledger(past.path, read_only=True)) as ledger:
+    with closing(open_ledger(past.path, read_only=True)) as ledger:
         for account in ledger.accounts():
             kinds = {event.kind for event in ledger.events(account.key)}
             assert kinds == ALL_KINDS - ({Kind.LEARNED} if account.key == 1 else set())
@@ -72,7 +78,7 @@ def test_recovery_gives_the_state_of_the_process_that_never_stopped(
         past.live(60)
         alive = past.states()
         copy = Path(shutil.copytree(tmp_path, tmp_path / "copy") / "ledger.sqlite")  # a kill -9
-        with closing(Ledger(copy, read_only=True)) as ledger:
+        with closing(open_ledger(copy, read_only=True)) as ledger:
             for account in ledger.accounts():
                 recovered = load(ledger, account)
                 from_the_first = fold(ledger, account, None)
@@ -98,7 +104,7 @@ def test_a_stop_and_a_start_in_between_change_nothing(tmp_path: Path) -> None:
 
 
 def dump_of_journal(path: Path) -> list[Event]:
-    with closing(Ledger(path, read_only=True)) as ledger:
+    with closing(open_ledger(path, read_only=True)) as ledger:
         return [event for account in ledger.accounts() for event in ledger.events(account.key)]
 
 
@@ -170,7 +176,7 @@ def test_every_column_is_tried() -> None:
 @pytest.mark.parametrize("column", CHANGES)
 def test_a_change_of_any_column_is_told_with_its_place(path: Path, column: str) -> None:
     """In an event that has something there."""
-    with closing(Ledger(path)) as ledger:
+    with closing(open_ledger(path)) as ledger:
         (account, _) = ledger.accounts()
         event = next(
             event
@@ -193,7 +199,7 @@ def at(event: Event) -> str:
 def test_a_change_of_any_kind_of_event_is_told_with_its_place(
     path: Path, kind: str, column: str
 ) -> None:
-    with closing(Ledger(path)) as ledger:
+    with closing(open_ledger(path)) as ledger:
         account = ledger.accounts()[1]
         event = next(event for event in ledger.events(account.key) if event.kind == kind)
     damage(path, f"UPDATE journal SET {column} = {column} + 1 WHERE {at(event)}")
@@ -217,7 +223,7 @@ def test_a_missing_event_is_told(path: Path, past: Past, sequence: int) -> None:
 
 
 def test_an_end_that_was_cut_off_is_told(path: Path, past: Past) -> None:
-    with closing(Ledger(path)) as ledger:
+    with closing(open_ledger(path)) as ledger:
         last = ledger.accounts()[0].sequence
     damage(path, f"DELETE FROM journal WHERE campaign = 1 AND sequence = {last}")
     told = f"in its row sequence is {last}, but {last - 1} after its last event"
@@ -225,7 +231,7 @@ def test_an_end_that_was_cut_off_is_told(path: Path, past: Past) -> None:
 
 
 def test_an_event_that_was_added_is_told(path: Path, past: Past) -> None:
-    with closing(Ledger(path)) as ledger:
+    with closing(open_ledger(path)) as ledger:
         last = ledger.accounts()[0].sequence
     row = f"SELECT campaign, sequence + 1, at, 'paused', NULL, NULL, NULL, 0, {'NULL, ' * 3}"
     row += f"remaining, NULL, seal FROM journal WHERE campaign = 1 AND sequence = {last}"
@@ -270,7 +276,7 @@ def test_what_lies_before_a_snapshot_is_checked_by_its_seals(path: Path) -> None
     with opened(path) as books:
         books.keep_all()
     damage(path, "UPDATE journal SET price = price + 1 WHERE campaign = 1 AND number = 3")
-    with closing(Ledger(path, read_only=True)) as ledger:
+    with closing(open_ledger(path, read_only=True)) as ledger:
         account, other = ledger.accounts()
         load(ledger, account)  # a start does not read what it need not
         check_seals(ledger, other, other.sequence)
@@ -305,15 +311,14 @@ def test_a_flipped_bit_is_told_or_did_nothing(path: Path, past: Past) -> None:
     assert all(str(path) in each or "campaign c" in each for each in told)
 
 
-# Another version
+# Other code
 
 
 @pytest.fixture
 def older(path: Path) -> Path:
     """A ledger that an older bccb has stopped in peace."""
-    with opened(path) as books:
+    with other_code(), opened(path) as books:
         books.keep_all()
-    damage(path, "UPDATE snapshots SET version = '0.0.1'")
     return path
 
 
@@ -321,78 +326,119 @@ def test_a_newer_version_goes_on_from_the_last_snapshot_and_keeps_it(
     older: Path, past: Past
 ) -> None:
     assert states(older) == past.kept
-    with closing(Ledger(older, read_only=True)) as ledger:
+    with closing(open_ledger(older, read_only=True)) as ledger:
         for account in ledger.accounts():
             origin = ledger.origin(account.key)
             assert origin is not None
-            assert (origin.sequence, origin.version) == (account.sequence, bccb.__version__)
+            assert origin.sequence == account.sequence
+            assert Code(origin.version, origin.fingerprint) == this_code()
     again = Past(older, seed=8)
     again.live(50)
     again.restart()
     again.live(50)
     alive = again.states()
     again.close()
-    with closing(Ledger(older, read_only=True)) as ledger:
+    with closing(open_ledger(older, read_only=True)) as ledger:
         for account in ledger.accounts():
             assert (
                 fold(ledger, account, ledger.origin(account.key)).to_bytes() == alive[account.name]
             )
 
 
-@pytest.fixture
-def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The ledger of a version whose probabilities were others, killed before any snapshot."""
-    with monkeypatch.context() as patch:
-        patch.setattr("bccb.serve.campaigns.__version__", "0.0.1")
-        patch.setattr("bccb.serve.campaign._rounded", lambda chances: 0.999 * chances)
-        past = Past(tmp_path / "ledger.sqlite", seed=9)
-        past.live(5)
+def past_of_other_code(path: Path, snapshot: bool, decides_otherwise: bool = False) -> Past:
+    """A ledger that other code wrote, and which was killed."""
+    with other_code(decides_otherwise=decides_otherwise):
+        past = Past(path, seed=9)
+        past.live(60)
+        if snapshot:
+            past.restart()
+            past.live(60)
         past.close()
-    return past.path
+    return past
 
 
-def test_events_of_another_version_that_come_out_otherwise_are_refused_and_not_called_damage(
-    foreign: Path,
+@pytest.mark.parametrize("snapshot", [False, True])
+def test_events_of_other_code_that_come_out_as_recorded_are_taken(
+    tmp_path: Path, snapshot: bool
 ) -> None:
-    message = refusal(foreign)
-    assert "bccb 0.0.1 wrote events after its last snapshot of campaign c" in message
-    assert "start 0.0.1 once more and stop it" in message
-    assert "damaged" not in message
-
-
-def test_events_of_another_version_that_come_out_the_same_are_folded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr("bccb.serve.campaigns.__version__", "0.0.1")
-        past = Past(tmp_path / "ledger.sqlite", seed=9)
-        past.live(5)
-        past.close()
-    with opened(past.path) as books:
-        assert {campaign.terms.version for campaign in books} == {"0.0.1"}
-    with closing(Ledger(past.path, read_only=True)) as ledger:
+    past = past_of_other_code(tmp_path / "ledger.sqlite", snapshot)
+    assert states(past.path) == past.kept
+    with closing(open_ledger(past.path, read_only=True)) as ledger:
         for account in ledger.accounts():
             origin = ledger.origin(account.key)
             assert origin is not None
-            assert (origin.sequence, origin.version) == (account.sequence, bccb.__version__)
+            assert origin.sequence == account.sequence
+            assert Code(origin.version, origin.fingerprint).is_this
 
 
-def test_damage_in_the_journal_of_another_version_is_damage(foreign: Path) -> None:
-    with closing(sqlite3.connect(foreign)) as file:
-        file.execute("DROP TRIGGER journal_is_never_changed")
-        file.execute("UPDATE journal SET at = at + 1 WHERE campaign = 1 AND sequence = 2")
-        file.commit()
-    with closing(Ledger(foreign)) as ledger:
-        account = ledger.accounts()[0]
-        with pytest.raises(DamagedError, match="is damaged"):
-            load(ledger, account)
+@pytest.mark.parametrize("snapshot", [False, True])
+def test_events_of_other_code_that_come_out_otherwise_are_no_damage(
+    tmp_path: Path, snapshot: bool
+) -> None:
+    past = past_of_other_code(tmp_path / "ledger.sqlite", snapshot, decides_otherwise=True)
+    found = reasons(past.path)
+    assert len(found) == 2
+    for reason_ in found:
+        assert "damage" not in reason_
+        assert "(bccb 0.0.1 (code 0.0.1 of); this is bccb " in reason_
+        assert "and made something else of them: at event " in reason_
+        assert "start that version once more and stop it, which keeps a snapshot" in reason_
+        assert "bccb ledger refold FILE c" in reason_
+
+
+def test_a_stop_of_the_old_code_is_what_the_message_says(tmp_path: Path) -> None:
+    past = past_of_other_code(tmp_path / "ledger.sqlite", True, decides_otherwise=True)
+    assert len(reasons(past.path)) == 2
+    with other_code(decides_otherwise=True), opened(past.path) as books:
+        assert {each.terms.name: each.to_bytes() for each in books} == past.kept
+        books.keep_all()
+    assert states(past.path) == past.kept
+
+
+def test_another_numba_is_other_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = this_code()
+    installed = importlib.metadata.version
+    monkeypatch.setattr(
+        "bccb.fingerprint.version",
+        lambda name: "0.0.0" if name == "numba" else installed(name),
+    )
+    fingerprint.cache_clear()
+    try:
+        assert not before.is_this
+    finally:
+        monkeypatch.undo()
+        fingerprint.cache_clear()
+    assert before.is_this
+
+
+LAST = "campaign = 1 AND number = (SELECT max(number) FROM journal WHERE campaign = 1)"
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        f"UPDATE journal SET price = price + 1 WHERE {LAST} AND kind = 'decision'",
+        f"DELETE FROM journal WHERE {LAST} AND kind = 'decision'",
+        "UPDATE campaigns SET seal = seal + 1 WHERE key = 1",
+        "UPDATE snapshots SET seal = seal + 1 WHERE campaign = 1",
+    ],
+)
+@pytest.mark.parametrize("decides_otherwise", [False, True])
+def test_damage_of_what_other_code_wrote_is_damage(
+    tmp_path: Path, harm: str, decides_otherwise: bool
+) -> None:
+    past = past_of_other_code(tmp_path / "ledger.sqlite", True, decides_otherwise)
+    damage(past.path, harm)
+    with opened(past.path) as books:
+        bad = books.all()[0]
+    assert isinstance(bad, Quarantined)
+    assert "campaign cfirst is damaged: " in bad.reason
 
 
 def test_a_campaign_that_an_older_version_has_opened_survives_two_kills(tmp_path: Path) -> None:
     """Killed by the one before its first decision, and by this one after it."""
     path = tmp_path / "ledger.sqlite"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bccb.serve.campaigns.__version__", "0.0.1")
+    with other_code():
         desk = Desk(path)
         desk.add("c1", {**BODY, "name": "autumn"}, at=1)
         desk.close()
@@ -404,7 +450,7 @@ def test_a_campaign_that_an_older_version_has_opened_survives_two_kills(tmp_path
         desk.commit()
         alive = desk.books.campaign("c1").to_bytes()
         desk.close()
-    with closing(Ledger(path, read_only=True)) as ledger:
+    with closing(open_ledger(path, read_only=True)) as ledger:
         (account,) = ledger.accounts()
         origin = ledger.origin(account.key)
         assert origin is not None
@@ -412,36 +458,82 @@ def test_a_campaign_that_an_older_version_has_opened_survives_two_kills(tmp_path
         assert fold(ledger, account, origin).to_bytes() == alive
 
 
-def test_a_ledger_that_is_refused_can_still_be_opened_by_the_version_before(foreign: Path) -> None:
-    """Its schema is upgraded after its journals were folded, and not before."""
-    with closing(sqlite3.connect(foreign)) as file:
-        file.execute("DROP TRIGGER journal_is_finite")
-        file.execute("PRAGMA user_version = 1")
-    assert "bccb 0.0.1 wrote events after its last snapshot" in refusal(foreign)
-    with closing(sqlite3.connect(foreign)) as file:
-        assert file.execute("PRAGMA user_version").fetchone() == (1,)
+def before_fingerprints(path: Path) -> None:
+    """Make a ledger one of the version before fingerprints."""
+    for statement in (
+        "DROP TRIGGER journal_is_finite",
+        "ALTER TABLE snapshots DROP COLUMN fingerprint",
+        "PRAGMA user_version = 1",
+    ):
+        with closing(sqlite3.connect(path, isolation_level=None)) as file:
+            file.execute(statement)
+
+
+def schema_of(path: Path) -> int:
+    with closing(sqlite3.connect(path)) as file:
+        (version,) = file.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
+def test_a_ledger_of_the_version_before_fingerprints_is_taken_and_upgraded(
+    tmp_path: Path,
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bccb.serve.code.fingerprint", lambda part: "")  # nor do its terms tell one
+        past = Past(tmp_path / "ledger.sqlite", seed=9)
+        past.live(60)
+        past.restart()
+        past.live(60)
+        past.close()
+    before_fingerprints(past.path)
+    assert states(past.path) == past.kept
+    assert schema_of(past.path) == len(migrations())
+    with closing(open_ledger(past.path, read_only=True)) as ledger:
+        origin = ledger.origin(1)
+    assert origin is not None
+    assert Code(origin.version, origin.fingerprint) == this_code()
+
+
+def test_a_ledger_with_a_campaign_of_other_code_can_still_be_opened_by_it(
+    tmp_path: Path,
+) -> None:
+    """Its schema is upgraded once all journals were folded, and not before; others are served."""
+    past = past_of_other_code(tmp_path / "ledger.sqlite", True, decides_otherwise=True)
+    before_fingerprints(past.path)
+    with opened(past.path) as books:
+        assert list(books) == []
+        terms = campaigns.terms_of(CampaignRequest.model_validate({**BODY, "name": "new"}), past.at)
+        new, _ = campaigns.open_campaign(books, past.at, terms)
+        books.write()
+        books.commit()
+        books.keep_all()
+    assert schema_of(past.path) == 1
+    with opened(past.path) as books:
+        assert [each.id for each in books] == [new.id]
 
 
 def test_a_state_that_this_version_cannot_hold_is_told(older: Path) -> None:
     longer = "CAST(state || x'00' AS BLOB)"
     damage(older, f"UPDATE snapshots SET state = {longer} WHERE campaign = 1")
-    with closing(Ledger(older, read_only=True)) as ledger:
+    with closing(open_ledger(older, read_only=True)) as ledger:
         account = ledger.accounts()[0]
         kept, seal = ledger.snapshot(1), ledger.seal_at(1, account.sequence)
         assert kept is not None
         assert seal is not None
     sealed = zlib.crc32(kept.state, seal)
     damage(older, f"UPDATE snapshots SET seal = {sealed} WHERE campaign = 1")
-    told = refusal(older)
-    assert "is of another version: a state of " in told
-    assert "go back to bccb 0.0.1" in told
+    with opened(older) as books:
+        first = books.all()[0]
+    assert isinstance(first, Quarantined)
+    assert "cannot be read: a state of " in first.reason
+    assert "Either go back to that version, or stop the service" in first.reason
 
 
 # A commit that fails
 
 
 def test_books_that_gave_up_are_as_the_ledger_has_them(past: Past, path: Path) -> None:
-    with closing(Ledger(path)) as ledger:
+    with closing(open_ledger(path)) as ledger:
         books = Books(ledger)
         order = [campaign.terms.name for campaign in books.open()]
         first = next(iter(books))

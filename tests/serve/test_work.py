@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bccb.ledger.event import Kind
-from bccb.ledger.ledger import LedgerError
+from bccb.ledger.port import LedgerError
 from bccb.policies import make
 from bccb.serve import work
 from bccb.serve.campaigns import turn

@@ -10,9 +10,10 @@ from rich.table import Table
 
 from bccb.cli.console import SETTINGS, notes, out
 from bccb.cli.serve import DEFAULT_LEDGER, LedgerFile
-from bccb.ledger.keys import Scope, keys, make_key, revoke_key
-from bccb.ledger.ledger import Ledger
+from bccb.ledger.keys import make_key, revoke_key
 from bccb.ledger.moment import as_time
+from bccb.ledger.opening import open_ledger
+from bccb.ledger.port import Scope
 
 app = typer.Typer(help="Make, list and revoke API keys of the service.", **SETTINGS)
 
@@ -34,7 +35,7 @@ def create(
 
     `bccb keys create shop --scope decide`
     """
-    with closing(Ledger(ledger)) as file:
+    with closing(open_ledger(ledger)) as file:
         key, text = make_key(file, name, scope)
     notes.print(
         f"key {key.id} for {name}, scope {key.scope.value}; keep it, it is not shown again:"
@@ -46,8 +47,8 @@ def create(
 def list_keys(ledger: LedgerFile = DEFAULT_LEDGER) -> None:
     """List the keys, without their secrets."""
     table = Table("id", "name", "scope", "made", "revoked", box=None)
-    with closing(Ledger(ledger, read_only=True)) as file:
-        known = keys(file)
+    with closing(open_ledger(ledger, read_only=True)) as file:
+        known = file.keys()
     for key in known:
         revoked = "" if key.revoked_at is None else as_time(key.revoked_at)[:19]
         table.add_row(key.id, key.name, key.scope.value, as_time(key.created_at)[:19], revoked)
@@ -60,6 +61,6 @@ def revoke(
     ledger: LedgerFile = DEFAULT_LEDGER,
 ) -> None:
     """Revoke a key; a running service notices within a second."""
-    with closing(Ledger(ledger)) as file:
+    with closing(open_ledger(ledger)) as file:
         revoke_key(file, key)
     out.print(f"key {key} is revoked")

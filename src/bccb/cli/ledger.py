@@ -9,10 +9,12 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 
-from bccb import __version__
 from bccb.cli.console import SETTINGS, notes, out
-from bccb.ledger.ledger import Account, DamagedError, Ledger
+from bccb.ledger.opening import open_ledger
+from bccb.ledger.port import Account, DamagedError, Reader
+from bccb.serve.code import Code
 from bccb.serve.recovery import check_seals, fold, load
+from bccb.serve.refold import refold as fold_anew
 
 app = typer.Typer(help="Look after the ledger of the service.", **SETTINGS)
 
@@ -24,7 +26,7 @@ def group() -> None:
 
 @app.command("backup")
 def backup(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The ledger.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The ledger.")],
     to: Annotated[Path, typer.Argument(metavar="OUT", help="File to write.")],
 ) -> None:
     """Copy a ledger as it is now, also while a service runs on it.
@@ -33,7 +35,7 @@ def backup(
 
     `bccb ledger backup bccb.sqlite backup.sqlite`
     """
-    with closing(Ledger(file, read_only=True)) as ledger:
+    with closing(open_ledger(file, read_only=True)) as ledger:
         ledger.back_up(to)
         campaigns = len(ledger.accounts())
     out.print(f"wrote {campaigns:,} campaigns to {to}", highlight=False, soft_wrap=True)
@@ -41,7 +43,7 @@ def backup(
 
 @app.command("verify")
 def verify(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The ledger.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The ledger.")],
 ) -> None:
     """Fold all journals anew, and compare with what recovery gives.
 
@@ -56,7 +58,7 @@ def verify(
     """
     events = 0
     with (
-        closing(Ledger(file, read_only=True)) as ledger,
+        closing(open_ledger(file, read_only=True)) as ledger,
         Progress(console=notes, transient=True, disable=not notes.is_terminal) as progress,
     ):
         ledger.check_whole()
@@ -67,13 +69,40 @@ def verify(
     out.print(f"{len(accounts):,} campaigns, {events:,} events: whole", highlight=False)
 
 
-def _verify(ledger: Ledger, account: Account) -> None:
+def _verify(ledger: Reader, account: Account) -> None:
     """Fold what this version has written, and check the seals of what older ones have."""
     start, last = ledger.origin(account.key), ledger.snapshot(account.key)
-    if last is not None and last.version != __version__:
+    if last is not None and not Code(last.version, last.fingerprint).is_this:
         start = last
     if start is not None:
         check_seals(ledger, account, start.sequence)
     if load(ledger, account).to_bytes() != fold(ledger, account, start).to_bytes():
         told = "the fold of its journal is not what its snapshot says"
         raise DamagedError(f"campaign {account.id} is damaged: {told}")
+
+
+@app.command("refold")
+def refold(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The ledger.")],
+    campaign: Annotated[str, typer.Argument(metavar="CAMPAIGN", help="The campaign's id.")],
+) -> None:
+    """Accept what this version makes of a campaign that another one wrote.
+
+    For a campaign that is quarantined because other code wrote its last events. Stop the service
+    first. The journal stays as it is, with all decisions and their money; the policy goes on with
+    what this version learns from them. Make a backup before.
+
+    **Example**
+
+    `bccb ledger refold bccb.sqlite c0123456789`
+    """
+    open_ledger(file, read_only=True).close()  # to write would make one where there is none
+    with closing(open_ledger(file)) as ledger, notes.status("folding"):
+        ledger.own()
+        ledger.check_whole()
+        account, found = fold_anew(ledger, campaign)
+    told = "all come out as recorded"
+    if found.events:
+        counts = ", ".join(f"{name} {count:,}" for name, count in sorted(found.fields.items()))
+        told = f"{found.events:,} differ, from event {found.first:,} on ({counts}); accepted"
+    out.print(f"campaign {account.id}: {account.sequence:,} events, {told}", highlight=False)

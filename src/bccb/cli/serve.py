@@ -6,23 +6,21 @@ import logging
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bccb.cli.console import notes, out
-from bccb.ledger.ledger import Ledger
 from bccb.serve.access import Access, check_exposure
 from bccb.serve.server import bind, opened, serve
 
 LedgerFile = Annotated[
-    Path,
+    str,
     typer.Option(
         "--ledger", metavar="FILE", help="The SQLite file of the service.", envvar="BCCB_LEDGER"
     ),
 ]
-DEFAULT_LEDGER = Path("bccb.sqlite")
+DEFAULT_LEDGER = "bccb.sqlite"
 
 
 @contextmanager
@@ -56,7 +54,7 @@ def command(
         with notes.status("reading the ledger") as status:
             told = "reading the ledger: {}"
             books = stack.enter_context(opened(ledger, lambda n: status.update(told.format(n))))
-        keys = stack.enter_context(closing(Ledger(ledger, read_only=True)))
+        keys = stack.enter_context(closing(books.ledger.reader()))
         access = Access(keys, host)
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{listener.getsockname()[1]}"

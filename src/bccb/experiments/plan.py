@@ -5,16 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import bccb
+from bccb.fingerprint import Part, fingerprint
 from bccb.spec import Spec
-
-SHOWING = {"cli", "client", "ledger", "report", "serve"}  # change no figure
-LIBRARIES = ("numba", "numpy", "scikit-learn", "scipy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +41,7 @@ class Run:
 def world_of(data: Any) -> str:
     """A hash of the data and of all that could change a figure: a stale result is never found."""
     digest = hashlib.sha256(repr(data).encode())
-    digest.update(sources_digest().encode())
-    return digest.hexdigest()
-
-
-@cache
-def sources_digest() -> str:
-    """A hash of the package's sources and fitted parameters, and of the libraries' versions."""
-    package = Path(bccb.__file__).parent
-    digest = hashlib.sha256(" ".join(version(name) for name in LIBRARIES).encode())
-    for source in sorted([*package.rglob("*.py"), *package.rglob("*.json")]):
-        path = source.relative_to(package)
-        if path.parts[0] not in SHOWING:
-            digest.update(path.as_posix().encode())
-            digest.update(source.read_bytes())
+    digest.update(fingerprint(Part.FIGURES).encode())
     return digest.hexdigest()
 
 

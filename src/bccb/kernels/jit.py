@@ -1,13 +1,12 @@
-"""How bccb compiles: Numba, cached on disk under a hash of everything that is compiled.
+"""How bccb compiles: Numba, cached on disk under a fingerprint of everything that is compiled.
 
 Numba's cache notices an edit of the file that a kernel is written in, but not of the files that
-the kernel calls into. So the cache lives in a folder named by a hash of all compiled sources: an
+the kernel calls into. So the cache lives in a folder named by a fingerprint of them all: an
 edit anywhere gives a new folder, and stale code cannot run.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import sys
@@ -25,6 +24,8 @@ from uuid import uuid4
 import numba
 import numpy as np
 
+from bccb.fingerprint import Part, fingerprint
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -32,23 +33,14 @@ R = TypeVar("R")
 # spares the test for zero before a division, which would keep loops from being vectorised.
 OPTIONS: dict[str, Any] = {"nogil": True, "forceinline": True, "error_model": "numpy"}
 LOCK = threading.Lock()
-PACKAGE = Path(__file__).parent.parent
 MONTH = 30 * 86_400  # seconds
-NEVER_COMPILED = {"cli", "client", "data", "experiments", "ledger", "report", "serve"}
 
 
 @cache
 def cache_folder() -> str:
     """The folder of compiled kernels: ``$BCCB_CACHE``, else the user's cache folder."""
-    digest = hashlib.sha256(numba.__version__.encode())
-    for source in sorted(PACKAGE.rglob("*.py")):
-        path = source.relative_to(PACKAGE)
-        if path.parts[0] in NEVER_COMPILED:
-            continue
-        digest.update(path.as_posix().encode())
-        digest.update(source.read_bytes())
     root = Path(os.environ.get("BCCB_CACHE") or _user_cache())
-    folder = root / f"kernels-{digest.hexdigest()[:16]}"
+    folder = root / f"kernels-{fingerprint(Part.KERNELS)[:16]}"
     if not folder.exists():
         _forget_old(root)
     return str(folder)

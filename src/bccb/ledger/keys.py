@@ -7,33 +7,12 @@ import hmac
 import secrets
 import time
 from collections.abc import Iterable
-from enum import StrEnum
-from typing import NamedTuple
 
 from bccb.errors import InputError
-from bccb.ledger.ledger import Ledger
+from bccb.ledger.port import Key, Ledger, Scope
 
 PREFIX = "bccb"
 SECRET_BYTES = 32  # so many that no slow hash is needed
-
-
-class Scope(StrEnum):
-    """What a key may do: everything, decide and report, or look."""
-
-    ADMIN = "admin"
-    DECIDE = "decide"
-    READ = "read"
-
-
-class Key(NamedTuple):
-    """A key, but for its secret."""
-
-    id: str
-    name: str
-    scope: Scope
-    digest: bytes
-    created_at: int  # microseconds since 1970
-    revoked_at: int | None
 
 
 def make_key(ledger: Ledger, name: str, scope: str) -> tuple[Key, str]:
@@ -42,18 +21,13 @@ def make_key(ledger: Ledger, name: str, scope: str) -> tuple[Key, str]:
         raise InputError("scope", scope, f"one of {', '.join(Scope)}")
     id_, secret = secrets.token_hex(4), secrets.token_urlsafe(SECRET_BYTES)
     key = Key(id_, name, Scope(scope), _digest(secret), time.time_ns() // 1000, None)
-    ledger.write_key("add_key", key[:5])
+    ledger.add_key(key)
     return key, f"{PREFIX}_{id_}_{secret}"
-
-
-def keys(ledger: Ledger) -> list[Key]:
-    """All keys, also those that were revoked."""
-    return [Key(row[0], row[1], Scope(row[2]), *row[3:]) for row in ledger.key_rows()]
 
 
 def revoke_key(ledger: Ledger, id_: str) -> None:
     """From now on this key opens nothing."""
-    if not ledger.write_key("revoke_key", (time.time_ns() // 1000, id_)):
+    if not ledger.revoke_key(id_, time.time_ns() // 1000):
         raise InputError("key", id_, "the id of a key that is not revoked")
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 import time
 from contextlib import closing
 from functools import lru_cache
-from pathlib import Path
 
 from bccb.errors import StateError
-from bccb.ledger.keys import Key, Scope, keys, scope_of
-from bccb.ledger.ledger import Ledger, LedgerError
+from bccb.ledger.keys import scope_of
+from bccb.ledger.opening import open_ledger
+from bccb.ledger.port import Key, LedgerError, MissingError, Reader, Scope
 from bccb.serve.problem import ProblemError, not_durable
 
 OPEN = ("/", "/healthz", "/readyz", "/openapi.json", "/docs")  # tell nothing of any campaign
@@ -43,24 +44,25 @@ def scope_for(method: str, path: str) -> Scope | None:
     return Scope.DECIDE if parts and parts[0] in ("decisions", "outcomes") else Scope.ADMIN
 
 
-def check_exposure(path: Path, host: str) -> None:
+def check_exposure(place: str | os.PathLike[str], host: str) -> None:
     """Refuse to be reached from elsewhere without an API key, before anything is opened."""
     known: list[Key] = []
-    if path.is_file():
-        try:
-            with closing(Ledger(path, read_only=True)) as ledger:
-                known = keys(ledger)
-        except LedgerError:  # an older one must be brought up first: Access checks it then
-            return
+    try:
+        with closing(open_ledger(place, read_only=True)) as ledger:
+            known = ledger.keys()
+    except MissingError:
+        pass  # a new ledger has no keys
+    except LedgerError:  # an older one must be brought up first: Access checks it then
+        return
     _check_exposure(known, host)
 
 
 class Access:
     """The keys of a ledger, read again every second."""
 
-    def __init__(self, ledger: Ledger, host: str) -> None:
+    def __init__(self, ledger: Reader, host: str) -> None:
         self._ledger = ledger
-        self._keys = keys(ledger)
+        self._keys = ledger.keys()
         self._read_at = time.monotonic()
         _check_exposure(self._keys, host)
 
@@ -68,7 +70,7 @@ class Access:
         """All keys."""
         if time.monotonic() - self._read_at > FRESH:
             try:
-                self._keys, self._read_at = keys(self._ledger), time.monotonic()
+                self._keys, self._read_at = self._ledger.keys(), time.monotonic()
             except LedgerError:
                 raise not_durable("the API keys cannot be read") from None
         return self._keys

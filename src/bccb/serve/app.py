@@ -15,7 +15,7 @@ from starlette.responses import FileResponse
 from starlette.staticfiles import StaticFiles
 
 from bccb import __version__
-from bccb.ledger.ledger import LedgerError
+from bccb.ledger.port import LedgerError
 from bccb.serve import schemas
 from bccb.serve.access import Access
 from bccb.serve.answers import json_response, problem_response

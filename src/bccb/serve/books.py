@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 
-from bccb import __version__
 from bccb.ledger.event import Event
-from bccb.ledger.ledger import Account, Ledger, LedgerError, concerns_all
+from bccb.ledger.port import Account, Ledger, LedgerError, concerns_all
 from bccb.serve.campaign import Campaign
+from bccb.serve.code import Code
 from bccb.serve.problem import unknown
 from bccb.serve.quarantine import Quarantined, quarantined
-from bccb.serve.recovery import fold, snapshot_of
+from bccb.serve.recovery import OtherCodeError, code_of, fold, snapshot_of
 from bccb.serve.schemas import MOST_BATCH
 from bccb.serve.terms import Terms
 from bccb.serve.work import seconds_per_user, users_at_once
@@ -41,23 +41,28 @@ class Books:
         self._used: set[str] = set()  # campaigns that commands have had in hand
         self._stale: set[str] = set()  # campaigns that may not be what the ledger has
         self._failed: set[str] = set()  # those of them that a command has failed on
+        self._needs_other_code = False  # for a campaign that this code cannot fold
 
     def open(self) -> Iterator[Campaign]:
         """Bring up every campaign, one after the other; those that can be are given."""
+        taken_over: list[Campaign] = []  # from other code
         for account in self.ledger.accounts():
-            version = self._bring_up(account)
+            code = self._bring_up(account)
             campaign = self._campaigns[account.id]
             if isinstance(campaign, Quarantined):
                 continue
-            if version != __version__:  # what comes next is folded by this one
-                self.ledger.begin()
-                self._keep(campaign, origin=True)
-                self.ledger.commit()
+            if code is not None and not code.is_this:
+                taken_over.append(campaign)
             yield campaign
-        self.ledger.upgrade()
+        if not self._needs_other_code:  # that code must still be able to open the ledger
+            self.ledger.upgrade()
+        for campaign in taken_over:  # from here on all is this code's
+            self.ledger.begin()
+            self._keep(campaign, origin=True)
+            self.ledger.commit()
 
-    def _bring_up(self, account: Account) -> str:
-        """A campaign as the ledger has it; the version that made what it was folded from."""
+    def _bring_up(self, account: Account) -> Code | None:
+        """A campaign as the ledger has it; the code that wrote what it was folded from."""
         snapshot = self.ledger.snapshot(account.key)
         self._kept[account.id] = 0 if snapshot is None else snapshot.sequence
         try:
@@ -65,13 +70,14 @@ class Books:
         except Exception as error:
             if concerns_all(error):
                 raise  # it cannot be read now
-            if not isinstance(error, LedgerError):
+            self._needs_other_code |= isinstance(error, OtherCodeError)
+            if not isinstance(error, LedgerError | OtherCodeError):
                 logger.exception("campaign %s cannot be folded", account.id)
                 error = LedgerError("its journal cannot be folded: see the service's log")
             self._isolate(account, str(error))
-            return ""
+            return None
         self._enter(account, campaign)
-        return campaign.terms.version if snapshot is None else snapshot.version
+        return code_of(campaign.terms, snapshot)
 
     def _isolate(self, account: Account, reason: str) -> None:
         """Quarantine a campaign."""
@@ -183,9 +189,10 @@ class Books:
         for campaign, before in changed:
             if before == 0:
                 self.ledger.add_campaign(campaign.key, campaign.id, campaign.terms.name)
-        self.ledger.append(self._events)
-        for campaign, before in changed:
+        for campaign, before in changed:  # first, so that a lost race shows as one
             self.ledger.advance(campaign.account(), before)
+        self.ledger.append(self._events)
+        for campaign, _ in changed:
             if self._since_snapshot(campaign) >= SNAPSHOT_EVERY:
                 self._keep(campaign)
         return len(self._events)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bccb.ledger.event import ENDS, Event, Kind, fault_of, seal_of
-from bccb.ledger.ledger import Account, DamagedError, RefusedError
+from bccb.ledger.port import Account, DamagedError, RefusedError
 from bccb.machine import NONE
 from bccb.serve.meter import Meter
 from bccb.serve.tally import Point, Tally

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import secrets
 
-from bccb import __version__
 from bccb.errors import StateError
 from bccb.ledger.event import Kind
 from bccb.ledger.moment import SECOND, as_time, moment_of
 from bccb.money import BUDGET_RANGE, MICROS, MOST_MONEY, as_text, budget_down
 from bccb.serve.books import Books
 from bccb.serve.campaign import Campaign
+from bccb.serve.code import this_code
 from bccb.serve.log import CONTROL, taken_names
 from bccb.serve.problem import ProblemError, conflict, invalid
 from bccb.serve.schemas import CampaignRequest, TimeHorizon
@@ -33,7 +33,7 @@ def terms_of(asked: CampaignRequest, at: int) -> Terms:
     ends_at = None if by_time is None else moment_of(by_time.ends_at)
     if ends_at is not None and not 0 <= ends_at <= LAST_END:
         raise invalid("horizon.ends_at", str(by_time and by_time.ends_at), ENDS)
-    treatments = tuple(asked.treatments)
+    treatments, code = tuple(asked.treatments), this_code()
     if CONTROL in treatments:
         raise invalid("treatments", CONTROL, "another name: it stands for those left alone")
     for name in asked.features:
@@ -54,8 +54,9 @@ def terms_of(asked: CampaignRequest, at: int) -> Terms:
         shadow=asked.mode == "shadow",
         learned_from=asked.learned_from,
         opened_at=at,
-        version=__version__,
+        version=code.version,
         asked=asked.model_dump_json(),
+        fingerprint=code.fingerprint,
     )
 
 

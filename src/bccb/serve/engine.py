@@ -23,7 +23,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
-from bccb.ledger.ledger import DamagedError, LedgerError, concerns_all
+from bccb.ledger.port import ConflictError, DamagedError, LedgerError, concerns_all
 from bccb.serve.books import Books
 from bccb.serve.decisions import Answers, Asked, check, decide
 from bccb.serve.metrics import Metrics
@@ -227,8 +227,10 @@ class Engine:
                 return [not_durable(NOT_WRITTEN) for _ in jobs]
             self._fail(error, quiet=len(jobs) > 1)  # whose it is shows when they run apart
             if len(jobs) == 1:
-                damaged = isinstance(error, DamagedError)  # the next request hears the reason
-                return [not_durable(NOT_WRITTEN) if damaged else problem_of(error, FAILED)]
+                again = isinstance(
+                    error, DamagedError | ConflictError
+                )  # the campaign is read again
+                return [not_durable(NOT_WRITTEN) if again else problem_of(error, FAILED)]
         return [(await self._work([job]))[0] for job in jobs]
 
     async def _batch(self, jobs: list[Job]) -> list[Any]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from pathlib import Path
 from typing import IO, Any
 
 from pydantic_core import to_json
 
 from bccb.data.schema import Columns
 from bccb.ledger.event import ENDS
-from bccb.ledger.ledger import Ledger, Resolved
 from bccb.ledger.moment import as_time
+from bccb.ledger.port import Ledger, Reader, Resolved
 from bccb.money import MICROS
 from bccb.serve.campaign import Campaign
 
@@ -43,7 +42,7 @@ def cost_columns(treatments: tuple[str, ...]) -> tuple[str, ...]:
     return ("cost",) if len(treatments) == 1 else tuple(f"cost:{name}" for name in treatments)
 
 
-def rows(ledger: Ledger, campaign: Campaign, until: int) -> Iterator[list[dict[str, Any]]]:
+def rows(ledger: Reader, campaign: Campaign, until: int) -> Iterator[list[dict[str, Any]]]:
     """Pages of rows in the order of decisions, as things stood after event ``until``."""
     after = 0
     while True:
@@ -98,11 +97,14 @@ def columns(campaign: Campaign) -> Columns:
     )
 
 
-def write(path: Path, campaign: Campaign, until: int, kind: str) -> IO[bytes]:
-    """The log as things stood after event ``until``, in a file without a name."""
-    with closing(Ledger(path, read_only=True)) as ledger, ExitStack() as stack:
+def write(ledger: Ledger, campaign: Campaign, until: int, kind: str) -> IO[bytes]:
+    """The log as things stood after event ``until``, in a file without a name.
+
+    It is safe in a thread beside the writer: it reads through a reader of its own.
+    """
+    with closing(ledger.reader()) as reader, ExitStack() as stack:
         file = stack.enter_context(tempfile.TemporaryFile())
-        pages = rows(ledger, campaign, until)
+        pages = rows(reader, campaign, until)
         if kind == "parquet":
             _write_parquet(pages, campaign, file)
         else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from bccb.ledger.event import Kind
-from bccb.ledger.ledger import Account, Ledger
+from bccb.ledger.port import Account, Reader
 from bccb.serve.problem import ProblemError, conflict
 from bccb.serve.terms import Terms
 
@@ -52,7 +52,7 @@ class Quarantined(NamedTuple):
         return conflict("campaign-quarantined", f"{refused}: {self.reason} ({advice})")
 
 
-def quarantined(ledger: Ledger, account: Account, reason: str) -> Quarantined:
+def quarantined(ledger: Reader, account: Account, reason: str) -> Quarantined:
     """The campaign of a row."""
     first = ledger.first(account.key)
     try:

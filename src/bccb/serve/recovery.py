@@ -6,72 +6,138 @@ Each event is made anew from what it tells of its cause, and must come out as it
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import takewhile
+from typing import TypeAlias
 
-from bccb import __version__
-from bccb.errors import InputError, StateError, shown
+from bccb.errors import BccbError, StateError, shown
 from bccb.ledger.event import Event, Kind, seal_of
-from bccb.ledger.ledger import (
+from bccb.ledger.port import (
     Account,
     DamagedError,
-    Ledger,
-    LedgerError,
+    Reader,
     Snapshot,
     concerns_all,
 )
 from bccb.serve.campaign import Campaign, Known
+from bccb.serve.code import Code, this_code
 from bccb.serve.terms import Terms
 
+Accept: TypeAlias = Callable[[Campaign, Event, Event], None]  # campaign, recorded, made anew
+Opened: TypeAlias = dict[str, list[Event]]  # the events of decisions without an end
 
-def load(ledger: Ledger, account: Account) -> Campaign:
+
+class OtherCodeError(BccbError):
+    """The journal is whole, but other code wrote it, and this code does not make the same of it."""
+
+    def __init__(self, campaign: str, code: Code, error: DamagedError) -> None:
+        back = "go back to that version"
+        if not isinstance(error, _UnreadableError):
+            back = "start that version once more and stop it, which keeps a snapshot"
+        super().__init__(
+            f"other code wrote the last events of campaign {campaign} ({code}; this is "
+            f"{this_code()}) and made something else of them: {error}. Either {back}, or stop the "
+            f"service and accept what this code makes of them: bccb ledger refold FILE {campaign}"
+        )
+        self.code, self.difference = code, str(error)
+
+
+class _UnreadableError(DamagedError):
+    """A snapshot that fits the journal, but not this code."""
+
+
+def load(ledger: Reader, account: Account) -> Campaign:
     """A campaign as an uninterrupted process would have it."""
     return fold(ledger, account, ledger.snapshot(account.key))
 
 
-def fold(ledger: Ledger, account: Account, snapshot: Snapshot | None) -> Campaign:
-    """The fold of the journal, from a snapshot or from the first event."""
-    version = __version__
-    try:
-        campaign = _begin(ledger, account, snapshot)
-        version = campaign.terms.version if snapshot is None else snapshot.version
-        campaign.swept = account.swept
-        opened: dict[str, list[Event]] = {}  # decisions without an end, among those folded here
-        for event in ledger.events(account.key, campaign.sequence):
-            with _placed(event):
-                _apply(ledger, campaign, event, opened)
+def fold(
+    ledger: Reader, account: Account, snapshot: Snapshot | None, accept: Accept | None = None
+) -> Campaign:
+    """The fold of the journal, from a snapshot or from the first event.
+
+    ``accept`` judges each event beside what this code makes of it; by default the two must be the
+    same. A difference is damage, unless the journal is sealed as it was and other code wrote it.
+    """
+    with _damage_named(account):
+        try:
+            campaign, opened = _folded(ledger, account, snapshot, accept or compare)
+        except DamagedError as error:
+            code = _code_of(ledger, account, snapshot)
+            if code is None or code.is_this:
+                raise
+            _check_untouched(ledger, account, snapshot)
+            raise OtherCodeError(account.id, code, error) from error
         _check_row(account, campaign, opened)
-    except DamagedError as error:
-        if version != __version__ and _is_sealed(ledger, account):
-            raise LedgerError(_other_version(account, version, error)) from error
-        raise DamagedError(f"campaign {account.id} is damaged: {error}") from error
     return campaign
 
 
-def _is_sealed(ledger: Ledger, account: Account) -> bool:
-    """Whether the journal is as it was written."""
+def _folded(
+    ledger: Reader, account: Account, snapshot: Snapshot | None, accept: Accept
+) -> tuple[Campaign, Opened]:
+    """The campaign after its last event, and which of the folded decisions have no end."""
+    campaign = _begin(ledger, account, snapshot)
+    campaign.swept = account.swept
+    opened: Opened = {}
+    for event in ledger.events(account.key, campaign.sequence):
+        with _placed(event):
+            accept(campaign, event, _apply(ledger, campaign, event, opened))
+    return campaign, opened
+
+
+def code_of(terms: Terms, snapshot: Snapshot | None) -> Code:
+    """Which code wrote the events after a snapshot, or after the opening."""
+    if snapshot is None:
+        return Code(terms.version, terms.fingerprint)
+    return Code(snapshot.version, snapshot.fingerprint)
+
+
+def _code_of(ledger: Reader, account: Account, snapshot: Snapshot | None) -> Code | None:
+    """The same where the terms may not be readable."""
     try:
-        check_seals(ledger, account, account.sequence)
-    except DamagedError:
-        return False
-    return True
+        first = ledger.first(account.key)
+        return code_of(Terms.from_json((first and first.detail) or b""), snapshot)
+    except (LookupError, TypeError, ValueError):
+        return None
 
 
-def _other_version(account: Account, version: str, error: DamagedError) -> str:
-    reason = f"bccb {version} wrote events after its last snapshot of campaign {account.id}"
-    folds = f"which {__version__} folds otherwise ({error})"
-    return f"{reason}, {folds}: start {version} once more and stop it, which makes a snapshot"
-
-
-def check_seals(ledger: Ledger, account: Account, until: int) -> None:
+def check_seals(ledger: Reader, account: Account, until: int) -> None:
     """Refuse a journal that was changed up to an event, without making its events anew."""
+    with _damage_named(account):
+        _check_seals(ledger, account, until)
+
+
+def _check_seals(ledger: Reader, account: Account, until: int) -> None:
     seal = 0
     for event in takewhile(lambda each: each.sequence <= until, ledger.events(account.key)):
         seal = seal_of(event, seal)
         if seal != event.seal:
-            told = f"event {event.sequence} ({event.kind}) does not fit its seal"
-            raise DamagedError(f"campaign {account.id} is damaged: {told}")
+            raise DamagedError(f"event {event.sequence} ({event.kind}) does not fit its seal")
+
+
+def _check_untouched(ledger: Reader, account: Account, snapshot: Snapshot | None) -> None:
+    """Refuse a journal, row or snapshot that was changed, whichever code wrote it."""
+    _check_seals(ledger, account, account.sequence)
+    if ledger.seal_at(account.key, account.sequence) != account.seal:
+        raise DamagedError("its row does not fit its last event")
+    if snapshot is not None and not _fits(ledger, account, snapshot):
+        raise DamagedError(f"the snapshot after event {snapshot.sequence} does not fit the journal")
+
+
+@contextmanager
+def _damage_named(account: Account) -> Iterator[None]:
+    """Say of which campaign the damage is."""
+    try:
+        yield
+    except DamagedError as error:
+        raise DamagedError(f"campaign {account.id} is damaged: {error}") from error
+
+
+def _fits(ledger: Reader, account: Account, snapshot: Snapshot) -> bool:
+    """Whether a snapshot is as it was kept, after an event of this journal."""
+    seal = ledger.seal_at(account.key, snapshot.sequence)
+    return seal is not None and zlib.crc32(snapshot.state, seal) == snapshot.seal
 
 
 @contextmanager
@@ -86,7 +152,7 @@ def _placed(event: Event) -> Iterator[None]:
         raise DamagedError(told) from error
 
 
-def _check_row(account: Account, campaign: Campaign, opened: dict[str, list[Event]]) -> None:
+def _check_row(account: Account, campaign: Campaign, opened: Opened) -> None:
     """Refuse a row that does not tell what the journal tells."""
     for field, recorded, found in zip(Account._fields, account, campaign.account(), strict=True):
         if recorded != found:
@@ -102,10 +168,11 @@ def snapshot_of(campaign: Campaign, origin: bool) -> Snapshot:
     """The state of a campaign, to be kept."""
     state = campaign.to_bytes()
     seal = zlib.crc32(state, campaign.seal)
-    return Snapshot(campaign.sequence, __version__, int(origin), state, seal)
+    code = this_code()
+    return Snapshot(campaign.sequence, code.version, int(origin), state, seal, code.fingerprint)
 
 
-def _begin(ledger: Ledger, account: Account, snapshot: Snapshot | None) -> Campaign:
+def _begin(ledger: Reader, account: Account, snapshot: Snapshot | None) -> Campaign:
     """The campaign after its first event, or as the snapshot has it."""
     first = ledger.first(account.key)
     if first is None or first.sequence != 1:
@@ -113,35 +180,21 @@ def _begin(ledger: Ledger, account: Account, snapshot: Snapshot | None) -> Campa
     with _placed(first):
         if first.kind != Kind.OPENED or first.detail is None:
             raise DamagedError("it is not an opening")
-        terms = Terms.from_json(first.detail)
-        try:
-            campaign = Campaign(account.key, account.id, terms)
-        except InputError as error:
-            if terms.version != __version__:  # was allowed then: no damage
-                back = f"go back to bccb {terms.version}"
-                raise LedgerError(f"campaign {account.id}: {error}: {back}") from error
-            raise
-        _compare(first, campaign.opening())
+        campaign = Campaign(account.key, account.id, Terms.from_json(first.detail))
+        compare(campaign, first, campaign.opening())
     if snapshot is not None:
-        seal = ledger.seal_at(account.key, snapshot.sequence)
-        told = f"the snapshot after event {snapshot.sequence}"
-        if seal is None or zlib.crc32(snapshot.state, seal) != snapshot.seal:
-            raise DamagedError(f"{told} does not fit the journal")
+        kept = f"the snapshot after event {snapshot.sequence}"
+        if not _fits(ledger, account, snapshot):
+            raise DamagedError(f"{kept} does not fit the journal")
         try:
             campaign.restore(snapshot.state)
         except (StateError, LookupError, TypeError, ValueError) as error:
-            if snapshot.version != __version__:  # an upgrade that cannot be, and no damage
-                back = f"go back to bccb {snapshot.version}"
-                reason = f"{told} of campaign {account.id} is of another version: {error}"
-                raise LedgerError(f"{reason}: {back}") from error
-            raise DamagedError(f"{told} cannot be read: {error}") from error
+            raise _UnreadableError(f"{kept} cannot be read: {error}") from error
     return campaign
 
 
-def _apply(
-    ledger: Ledger, campaign: Campaign, event: Event, opened: dict[str, list[Event]]
-) -> None:
-    """Make one event anew, and compare."""
+def _apply(ledger: Reader, campaign: Campaign, event: Event, opened: Opened) -> Event:
+    """Make one event anew."""
     id_ = event.decision or ""
     match event.kind:
         case Kind.DECISION:
@@ -163,7 +216,7 @@ def _apply(
             made = campaign.turning(event.at, Kind(event.kind))
         case _:
             raise DamagedError("there is no such kind")
-    _compare(event, made)
+    return made
 
 
 def _follow(campaign: Campaign, event: Event, known: Known) -> Event:
@@ -179,9 +232,7 @@ def _follow(campaign: Campaign, event: Event, known: Known) -> Event:
     return campaign.settling(event.at, known, event.money)
 
 
-def _known(
-    ledger: Ledger, campaign: Campaign, event: Event, opened: dict[str, list[Event]]
-) -> Known:
+def _known(ledger: Reader, campaign: Campaign, event: Event, opened: Opened) -> Known:
     """What was known of the decision before this event."""
     id_ = event.decision or ""
     events = opened.get(id_)
@@ -193,7 +244,8 @@ def _known(
     return known
 
 
-def _compare(event: Event, made: Event) -> None:
+def compare(campaign: Campaign, event: Event, made: Event) -> None:
+    """Refuse an event that does not come out as it was recorded."""
     if made == event:
         return
     for field, recorded, found in zip(Event._fields, event, made, strict=True):

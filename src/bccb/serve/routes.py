@@ -184,7 +184,7 @@ def _log_route(router: APIRouter, engine: Engine) -> None:
         try:
             async with making:
                 file = await asyncio.to_thread(
-                    log.write, engine.books.ledger.path, campaign, until, format
+                    log.write, engine.books.ledger, campaign, until, format
                 )
         except OSError as error:
             raise ProblemError(503, "no-space", f"the log cannot be written: {error}") from None

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import uvicorn
 
 from bccb.errors import InputError
-from bccb.ledger.ledger import Ledger
+from bccb.ledger.opening import open_ledger
 from bccb.policies import make
 from bccb.serve.access import Access
 from bccb.serve.app import create_app
@@ -62,9 +62,11 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 @contextmanager
-def opened(path: Path, told: Callable[[str], None] = lambda _: None) -> Iterator[Books]:
+def opened(
+    place: str | os.PathLike[str], told: Callable[[str], None] = lambda _: None
+) -> Iterator[Books]:
     """The books of a ledger, owned by this process and brought up."""
-    ledger = Ledger(path)
+    ledger = open_ledger(place)
     try:
         ledger.own()
         ledger.check_whole()

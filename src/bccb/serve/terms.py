@@ -38,8 +38,9 @@ class Terms:
     shadow: bool
     learned_from: str | None
     opened_at: int
-    version: str  # of bccb: another one may fold the journal differently
+    version: str  # of bccb
     asked: str  # the request as it came, to recognise it when it comes again
+    fingerprint: str = ""  # of the code that opened it; empty where an older version did
 
     @classmethod
     def from_json(cls, text: bytes) -> Terms:
@@ -50,7 +51,10 @@ class Terms:
 
     def to_json(self) -> bytes:
         """The terms as JSON."""
-        return json.dumps(asdict(self), separators=(",", ":"), sort_keys=True).encode()
+        kept = asdict(self)
+        if not self.fingerprint:  # as the version before fingerprints wrote it, to the byte
+            del kept["fingerprint"]
+        return json.dumps(kept, separators=(",", ":"), sort_keys=True).encode()
 
     @cached_property
     def position(self) -> dict[str, int]:

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from bccb.intervals import Interval
-from bccb.ledger.ledger import Account
 from bccb.ledger.moment import SECOND, as_time
+from bccb.ledger.port import Account
 from bccb.money import MICROS, as_text
 from bccb.serve.campaign import RUNS, Campaign
 from bccb.serve.quarantine import UNREADABLE, Quarantined

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import bccb
-from bccb.ledger.ledger import Ledger
-from bccb.ledger.statements import FOLDER, migrations, queries, schema
+from bccb.ledger.sqlite.ledger import SqliteLedger
+from bccb.ledger.sqlite.statements import FOLDER, migrations, queries, schema
 
 HOT = [
     *("advance", "append", "campaign", "decisions_since", "events", "known", "resolved", "seal_at"),
@@ -22,7 +22,7 @@ HOT = [
 
 @pytest.fixture
 def file(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    Ledger(tmp_path / "ledger.sqlite").close()
+    SqliteLedger(tmp_path / "ledger.sqlite").close()
     with closing(sqlite3.connect(tmp_path / "ledger.sqlite")) as opened:
         yield opened
 
@@ -54,6 +54,12 @@ def test_no_statement_is_written_elsewhere() -> None:
                 *allowed,
             }
             assert words <= allowed, path
+
+
+def test_nothing_outside_the_folder_knows_sqlite() -> None:
+    package = Path(bccb.__file__).parent
+    outside = [path for path in package.rglob("*.py") if path.parent != FOLDER.parent]
+    assert [path for path in outside if re.search(r"\bsqlite3\b", path.read_text())] == []
 
 
 @pytest.mark.parametrize("name", sorted(queries()))

@@ -61,6 +61,11 @@ ORDER BY d.sequence LIMIT ?;
 
 -- name: keep_snapshot
 -- The state after an event.
+INSERT OR REPLACE INTO snapshots (campaign, sequence, version, origin, state, seal, fingerprint)
+VALUES (?, ?, ?, ?, ?, ?, ?);
+
+-- name: keep_snapshot_before_0003
+-- The same in a ledger that is not upgraded yet: the fingerprint is lost, which is safe.
 INSERT OR REPLACE INTO snapshots (campaign, sequence, version, origin, state, seal)
 VALUES (?, ?, ?, ?, ?, ?);
 
@@ -69,13 +74,13 @@ VALUES (?, ?, ?, ?, ?, ?);
 DELETE FROM snapshots WHERE campaign = ? AND sequence < ? AND origin = 0;
 
 -- name: last_snapshot
--- The newest state of a campaign.
-SELECT sequence, version, origin, state, seal FROM snapshots
+-- The newest state of a campaign. All columns, since a ledger may not be upgraded yet.
+SELECT * FROM snapshots
 WHERE campaign = ? ORDER BY sequence DESC LIMIT 1;
 
 -- name: origin_snapshot
--- The first state that the newest version has made.
-SELECT sequence, version, origin, state, seal FROM snapshots
+-- The newest state that is kept for good.
+SELECT * FROM snapshots
 WHERE campaign = ? AND origin = 1 ORDER BY sequence DESC LIMIT 1;
 
 -- name: seal_at
@@ -84,7 +89,7 @@ SELECT seal FROM journal WHERE campaign = ? AND sequence = ?;
 
 -- name: add_key
 -- A new API key.
-INSERT INTO keys (id, name, scope, digest, created_at) VALUES (?, ?, ?, ?, ?);
+INSERT INTO keys (id, name, scope, digest, created_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?);
 
 -- name: keys
 -- All API keys, in the order of their making.

@@ -1,4 +1,4 @@
-"""The ledger: what the file itself refuses, and files that are no ledgers."""
+"""The SQLite ledger: what the file itself refuses, its locks and place, and foreign files."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from processes import bccb
 
 from bccb.errors import StateError
 from bccb.ledger.event import Event
-from bccb.ledger.ledger import (
+from bccb.ledger.port import (
     Account,
-    DamagedError,
-    Ledger,
     LedgerError,
     RefusedError,
     Snapshot,
 )
-from bccb.ledger.statements import migrations
+from bccb.ledger.sqlite.ledger import SqliteLedger
+from bccb.ledger.sqlite.statements import migrations
 
 BUDGET = 1_000_000
 ACCOUNT = Account(1, "c1", "autumn", 3, 99, 0, BUDGET, 200_000, 300_000)
@@ -35,7 +34,7 @@ EVENTS = (
 
 
 @contextmanager
-def writing(ledger: Ledger) -> Iterator[None]:
+def writing(ledger: SqliteLedger) -> Iterator[None]:
     """A transaction, undone if it does not come to its end."""
     ledger.begin()
     try:
@@ -49,7 +48,7 @@ def writing(ledger: Ledger) -> Iterator[None]:
 def path(tmp_path: Path) -> Path:
     """A ledger with a campaign of three events."""
     path = tmp_path / "ledger.sqlite"
-    with closing(Ledger(path)) as ledger, writing(ledger):
+    with closing(SqliteLedger(path)) as ledger, writing(ledger):
         ledger.add_campaign(1, "c1", "autumn")
         ledger.append(EVENTS)
         ledger.advance(ACCOUNT, 0)
@@ -58,8 +57,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def ledger(path: Path) -> Iterator[Ledger]:
-    opened = Ledger(path)
+def ledger(path: Path) -> Iterator[SqliteLedger]:
+    opened = SqliteLedger(path)
     yield opened
     opened.close()
 
@@ -69,20 +68,6 @@ def file(path: Path) -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(path, isolation_level=None)) as opened:
         opened.execute("PRAGMA foreign_keys = ON")
         yield opened
-
-
-def test_what_was_written_is_read(ledger: Ledger) -> None:
-    assert ledger.accounts() == [ACCOUNT]
-    assert ledger.account("c1") == ACCOUNT
-    assert ledger.account("c2") is None
-    assert tuple(ledger.events(1)) == EVENTS
-    assert tuple(ledger.events(1, after=2)) == EVENTS[2:]
-    assert ledger.first(1) == EVENTS[0]
-    assert ledger.known(1, ["u1", "u2"]) == {"u1": list(EVENTS[1:])}
-    assert ledger.seal_at(1, 3) == 99
-    assert ledger.seal_at(1, 4) is None
-    assert ledger.snapshot(1) == Snapshot(3, "0", 0, b"state", 7)
-    assert ledger.origin(1) is None
 
 
 @pytest.mark.parametrize(
@@ -116,69 +101,10 @@ def test_the_journal_cannot_be_cut(file: sqlite3.Connection) -> None:
         file.execute("DELETE FROM journal WHERE sequence = 3")
 
 
-DECISION = EVENTS[1]._replace(sequence=4, decision="u2")
-INFINITE, NAN = float("inf"), float("nan")
-BAD_EVENTS = {
-    "a decision made twice": EVENTS[1]._replace(sequence=4),
-    "a settlement made twice": EVENTS[2]._replace(sequence=4, money=1),
-    "a sequence used twice": EVENTS[2]._replace(decision="u2"),
-    "a sequence of none": EVENTS[2]._replace(sequence=0, decision="u2"),
-    "money below zero": EVENTS[2]._replace(sequence=4, decision="u2", money=-1),
-    "less than nothing left": EVENTS[1]._replace(sequence=4, decision="u2", remaining=-1),
-    "an outcome above 1": Event(1, 4, 13, "outcome", "u1", action=1, value=1.5),
-    "an outcome below 0": Event(1, 4, 13, "outcome", "u1", action=1, value=-0.5),
-    "an outcome that is no number": Event(1, 4, 13, "outcome", "u1", action=1, value=NAN),
-    "an outcome of no value": Event(1, 4, 13, "outcome", "u1", action=1),
-    "an outcome of no action": Event(1, 4, 13, "outcome", "u1", value=1.0),
-    "an expiry of no value": Event(1, 4, 13, "expiry", "u1"),
-    "a probability above 1": DECISION._replace(probability=1.1),
-    "a probability of 0": DECISION._replace(probability=0.0),
-    "a probability that is no number": DECISION._replace(probability=NAN),
-    "no probability": DECISION._replace(probability=None),
-    "a price that is no number": DECISION._replace(price=NAN),
-    "a price without end": DECISION._replace(price=INFINITE),
-    "a price without end below 0": DECISION._replace(price=-INFINITE),
-    "no price": DECISION._replace(price=None),
-    "no action": DECISION._replace(action=None),
-    "a decision without a number": DECISION._replace(number=None),
-    "a decision without a trace": DECISION._replace(detail=None),
-    "a price of what is no decision": Event(1, 4, 13, "paused", price=0.5),
-    "text as money": DECISION._replace(money="much"),  # type: ignore[arg-type]
-    "half a micro": DECISION._replace(money=0.5),  # type: ignore[arg-type]
-    "no time": DECISION._replace(at=None),  # type: ignore[arg-type]
-    "no kind": DECISION._replace(kind=None),  # type: ignore[arg-type]
-    "text as detail": DECISION._replace(detail="text"),  # type: ignore[arg-type]
-    "an unknown campaign": Event(2, 1, 13, "opened"),
-}
+INFINITE = float("inf")
 
 
-@pytest.mark.parametrize("event", BAD_EVENTS.values(), ids=BAD_EVENTS)
-def test_an_impossible_event_is_refused_and_nothing_of_its_transaction_stays(
-    ledger: Ledger, event: Event
-) -> None:
-    good = DECISION._replace(sequence=5, decision="u5")
-    told = "^cannot write to the ledger .*ledger.sqlite: "
-    with pytest.raises(RefusedError, match=told), writing(ledger):
-        ledger.append([good, event])
-    assert tuple(ledger.events(1)) == EVENTS
-    assert ledger.accounts() == [ACCOUNT]
-
-
-@pytest.mark.parametrize("first", ["outcome", "expiry", "cancellation"])
-@pytest.mark.parametrize("second", ["outcome", "expiry", "cancellation"])
-def test_a_decision_ends_once(ledger: Ledger, first: str, second: str) -> None:
-    ends = {
-        "outcome": Event(1, 4, 13, "outcome", "u1", action=1, value=1.0),
-        "expiry": Event(1, 4, 13, "expiry", "u1", value=0.0),
-        "cancellation": Event(1, 4, 13, "cancellation", "u1"),
-    }
-    with writing(ledger):
-        ledger.append([ends[first]])
-    with pytest.raises(RefusedError, match="UNIQUE"), writing(ledger):
-        ledger.append([ends[second]._replace(sequence=5)])
-
-
-def test_a_lock_is_the_ledgers_fault_and_no_refusal(ledger: Ledger, path: Path) -> None:
+def test_a_lock_is_the_ledgers_fault_and_no_refusal(ledger: SqliteLedger, path: Path) -> None:
     ledger._file.execute("PRAGMA busy_timeout = 0")
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -195,10 +121,10 @@ def test_a_ledger_of_the_first_version_keeps_what_is_refused_today(tmp_path: Pat
         file.execute("INSERT INTO campaigns VALUES (1, 'c1', 'autumn', 1, 0, 0, 1, 0, 0)")
         row = "1, 1, 13, 'decision', 'u1', 1, 1, 0, NULL, 9e999, NULL, 0, x'00', 0"
         file.execute(f"INSERT INTO journal VALUES ({row})")
-    with closing(Ledger(path)) as ledger:
+    with closing(SqliteLedger(path)) as ledger:
         assert ledger._rows("seal_at", (1, 1)) == [(0,)]
         assert schema_version(path) == 1
-        with closing(Ledger(path, read_only=True)) as reader:
+        with closing(SqliteLedger(path, read_only=True)) as reader:
             assert next(reader.events(1)).price == INFINITE
         ledger.upgrade()
         assert schema_version(path) == len(migrations())
@@ -215,50 +141,10 @@ def schema_version(path: Path) -> int:
     return int(version)
 
 
-def test_a_budget_request_is_granted_once_but_may_have_the_id_of_a_decision(
-    ledger: Ledger,
-) -> None:
-    with writing(ledger):
-        ledger.append([Event(1, 4, 13, "budget", "u1", money=5)])
-    with pytest.raises(LedgerError, match="UNIQUE"), writing(ledger):
-        ledger.append([Event(1, 5, 13, "budget", "u1", money=5)])
-
-
-@pytest.mark.parametrize("row", [(2, "c1", "other"), (2, "c2", "autumn"), (1, "c2", "other")])
-def test_campaigns_differ_in_key_id_and_name(ledger: Ledger, row: tuple[int, str, str]) -> None:
-    with pytest.raises(LedgerError, match="UNIQUE"), writing(ledger):
-        ledger.add_campaign(*row)
-
-
-def test_a_transaction_that_raises_leaves_nothing(ledger: Ledger) -> None:
-    with pytest.raises(ZeroDivisionError), writing(ledger):
-        ledger.append([Event(1, 4, 13, "paused")])
-        ledger.advance(ACCOUNT._replace(sequence=4, spent=250_000), 3)
-        ledger.keep(1, Snapshot(4, "0", 0, b"other", 8))
-        raise ZeroDivisionError
-    assert tuple(ledger.events(1)) == EVENTS
-    assert ledger.accounts() == [ACCOUNT]
-    assert ledger.snapshot(1) == Snapshot(3, "0", 0, b"state", 7)
-    with writing(ledger):  # and the next one is as good as any
-        ledger.append([Event(1, 4, 13, "paused")])
-
-
-def test_a_row_that_somebody_else_has_moved_is_not_moved_again(ledger: Ledger) -> None:
-    told = "somebody else has written to campaign c1"
-    with pytest.raises(DamagedError, match=told), writing(ledger):
-        ledger.advance(ACCOUNT._replace(sequence=5), 4)
-    assert ledger.accounts() == [ACCOUNT]
-
-
-def test_a_newer_state_replaces_older_ones_but_for_origins(ledger: Ledger) -> None:
+def test_older_snapshots_take_no_room(ledger: SqliteLedger) -> None:
     for sequence, origin in ((4, 1), (5, 0), (6, 0)):
         with writing(ledger):
             ledger.keep(1, Snapshot(sequence, "1", origin, b"", 0))
-    newest, first = ledger.snapshot(1), ledger.origin(1)
-    assert newest is not None
-    assert newest.sequence == 6
-    assert first is not None
-    assert first.sequence == 4
     with closing(sqlite3.connect(ledger.path)) as file:
         assert file.execute("SELECT count(*) FROM snapshots").fetchone() == (2,)
 
@@ -273,7 +159,7 @@ def test_a_newer_schema_is_refused_and_not_touched(path: Path) -> None:
     before = path.read_bytes()
     for read_only in (False, True):
         with pytest.raises(LedgerError, match=f"its schema is version {newer}, and this"):
-            Ledger(path, read_only)
+            SqliteLedger(path, read_only)
     assert path.read_bytes() == before
 
 
@@ -281,8 +167,8 @@ def test_an_empty_file_becomes_a_ledger(tmp_path: Path) -> None:
     path = tmp_path / "empty"
     path.touch()
     with pytest.raises(LedgerError, match="its schema is version 0"):
-        Ledger(path, read_only=True)
-    with closing(Ledger(path)) as ledger:
+        SqliteLedger(path, read_only=True)
+    with closing(SqliteLedger(path)) as ledger:
         assert ledger.accounts() == []
 
 
@@ -294,7 +180,7 @@ def test_a_file_that_is_no_database_is_refused_and_not_touched(
     path.write_bytes(content)
     for read_only in (False, True):
         with pytest.raises(LedgerError, match="^cannot open the ledger .*notes.txt: "):
-            Ledger(path, read_only)
+            SqliteLedger(path, read_only)
     assert path.read_bytes() == content
 
 
@@ -308,7 +194,7 @@ def test_the_database_of_another_program_is_refused_and_not_touched(
         file.execute(f"PRAGMA user_version = {version}")
     before = path.read_bytes()
     with pytest.raises(LedgerError, match="other.sqlite: it is not a ledger of bccb"):
-        Ledger(path)
+        SqliteLedger(path)
     assert path.read_bytes() == before
 
 
@@ -317,7 +203,7 @@ def test_a_truncated_ledger_is_refused_and_not_touched(path: Path, keep: float) 
     whole = path.read_bytes()
     path.write_bytes(whole[: int(len(whole) * keep)])
     before = path.read_bytes()
-    with pytest.raises(LedgerError), closing(Ledger(path)) as ledger:
+    with pytest.raises(LedgerError), closing(SqliteLedger(path)) as ledger:
         ledger.check_whole()
     assert path.read_bytes() == before
 
@@ -325,45 +211,48 @@ def test_a_truncated_ledger_is_refused_and_not_touched(path: Path, keep: float) 
 def test_a_folder_and_a_file_in_no_folder_are_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none" / "ledger.sqlite"):
         with pytest.raises(LedgerError, match="unable to open database file"):
-            Ledger(path)
+            SqliteLedger(path)
     with pytest.raises(LedgerError, match="there is no ledger"):
-        Ledger(tmp_path / "none.sqlite", read_only=True)
+        SqliteLedger(tmp_path / "none.sqlite", read_only=True)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_who_only_reads_cannot_write(ledger: Ledger) -> None:
-    with closing(Ledger(ledger.path, read_only=True)) as reader:
+def test_who_only_reads_cannot_write(ledger: SqliteLedger) -> None:
+    with closing(SqliteLedger(ledger.path, read_only=True)) as reader:
         assert tuple(reader.events(1)) == EVENTS
         with pytest.raises(LedgerError, match="readonly"), writing(reader):
             reader.append([Event(1, 4, 13, "paused")])
 
 
-def test_a_ledger_has_one_owner(ledger: Ledger, path: Path, tmp_path: Path) -> None:
+def test_a_ledger_has_one_owner(ledger: SqliteLedger, path: Path, tmp_path: Path) -> None:
     link = tmp_path / "link.sqlite"
     link.symlink_to(path)
     ledger.own()
     for same in (path, link):
-        with closing(Ledger(same)) as other:
+        with closing(SqliteLedger(same)) as other:
             with pytest.raises(StateError, match="another process serves the ledger"):
                 other.own()
             assert other.accounts() == [ACCOUNT]  # to read it is free
     ledger.close()
-    with closing(Ledger(path)) as other:
+    with closing(SqliteLedger(path)) as other:
         other.own()
 
 
-def test_a_ledger_has_one_owner_across_processes(ledger: Ledger, path: Path) -> None:
+def test_a_ledger_has_one_owner_across_processes(ledger: SqliteLedger, path: Path) -> None:
     ledger.own()
     ran = bccb("serve", "--port", 0, "--ledger", path)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.splitlines()[-1] == f"error: another process serves the ledger {path}"
 
 
-def test_a_lock_is_on_the_file_whatever_its_name(ledger: Ledger, path: Path) -> None:
+def test_a_lock_is_on_the_file_whatever_its_name(ledger: SqliteLedger, path: Path) -> None:
     ledger.own()
     moved = path.with_name("moved.sqlite")
     path.rename(moved)
-    with closing(Ledger(moved)) as other, pytest.raises(StateError, match="another process serves"):
+    with (
+        closing(SqliteLedger(moved)) as other,
+        pytest.raises(StateError, match="another process serves"),
+    ):
         other.own()
 
 
@@ -372,17 +261,17 @@ def test_a_ledger_with_two_names_has_no_owner(path: Path) -> None:
     link.hardlink_to(path)
     for name in (path, link):
         with pytest.raises(LedgerError, match=r"has 2 names \(hard links\): remove all but one"):
-            Ledger(name)
+            SqliteLedger(name)
     link.unlink()
-    with closing(Ledger(path)) as ledger:
+    with closing(SqliteLedger(path)) as ledger:
         ledger.own()
 
 
-def test_sqlite_keeps_its_own_locks_beside_ours(ledger: Ledger, path: Path) -> None:
+def test_sqlite_keeps_its_own_locks_beside_ours(ledger: SqliteLedger, path: Path) -> None:
     """To close a descriptor of the file would drop them."""
     ledger.own()
     ledger.begin()
-    with closing(Ledger(path, read_only=True)):
+    with closing(SqliteLedger(path, read_only=True)):
         pass
     script = "import sqlite3, sys; sqlite3.connect(sys.argv[1], 0).execute('BEGIN IMMEDIATE')"
     ran = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True)
@@ -395,7 +284,9 @@ def test_sqlite_keeps_its_own_locks_beside_ours(ledger: Ledger, path: Path) -> N
 # Where the file is
 
 
-def test_nothing_is_written_to_a_ledger_that_got_a_second_name(ledger: Ledger, path: Path) -> None:
+def test_nothing_is_written_to_a_ledger_that_got_a_second_name(
+    ledger: SqliteLedger, path: Path
+) -> None:
     ledger.probe()
     link = path.with_name("link.sqlite")
     link.hardlink_to(path)
@@ -406,7 +297,7 @@ def test_nothing_is_written_to_a_ledger_that_got_a_second_name(ledger: Ledger, p
     ledger.probe()
 
 
-def test_nothing_is_written_to_a_ledger_that_was_removed(ledger: Ledger, path: Path) -> None:
+def test_nothing_is_written_to_a_ledger_that_was_removed(ledger: SqliteLedger, path: Path) -> None:
     ledger.probe()
     shutil.move(path, path.with_suffix(".away"))
     told = "the ledger .* is gone: No such file"
@@ -419,7 +310,7 @@ def test_nothing_is_written_to_a_ledger_that_was_removed(ledger: Ledger, path: P
 
 @pytest.mark.parametrize("suffix", ["", "-wal"])
 def test_nothing_is_written_to_a_ledger_that_was_replaced(
-    ledger: Ledger, path: Path, suffix: str
+    ledger: SqliteLedger, path: Path, suffix: str
 ) -> None:
     ledger.probe()
     file = Path(f"{path}{suffix}")
@@ -430,7 +321,7 @@ def test_nothing_is_written_to_a_ledger_that_was_replaced(
     assert tuple(ledger.events(1)) == EVENTS
 
 
-def test_a_probe_changes_nothing_that_is_told(ledger: Ledger, path: Path) -> None:
+def test_a_probe_changes_nothing_that_is_told(ledger: SqliteLedger, path: Path) -> None:
     with closing(sqlite3.connect(path)) as file:
         before = list(file.iterdump())
         ledger.probe()
@@ -439,7 +330,9 @@ def test_a_probe_changes_nothing_that_is_told(ledger: Ledger, path: Path) -> Non
 
 
 @pytest.mark.parametrize("before", [None, 0o644])
-def test_a_backup_is_its_owners_alone(ledger: Ledger, tmp_path: Path, before: int | None) -> None:
+def test_a_backup_is_its_owners_alone(
+    ledger: SqliteLedger, tmp_path: Path, before: int | None
+) -> None:
     copy = tmp_path / "backup.sqlite"
     if before is not None:
         copy.touch(before)
@@ -457,29 +350,29 @@ def test_a_backup_is_its_owners_alone(ledger: Ledger, tmp_path: Path, before: in
     assert modes
     assert set(modes) == {"0o600"}  # also while it is written
     assert oct(copy.stat().st_mode & 0o777) == "0o600"
-    with closing(Ledger(copy, read_only=True)) as found:
+    with closing(SqliteLedger(copy, read_only=True)) as found:
         assert found.accounts() == [ACCOUNT]
 
 
 def test_a_write_ahead_log_without_its_ledger_is_left_alone(tmp_path: Path) -> None:
     """SQLite would drop it, and with it what a running service has answered."""
     path = tmp_path / "ledger.sqlite"
-    with closing(Ledger(path)) as ledger:
+    with closing(SqliteLedger(path)) as ledger:
         ledger.probe()
         log = Path(f"{path}-wal")
         size = log.stat().st_size
         assert size > 0
         path.rename(tmp_path / "moved.sqlite")
         with pytest.raises(LedgerError, match="move the ledger back beside it"):
-            Ledger(path)
+            SqliteLedger(path)
         assert log.stat().st_size == size
         assert not path.exists()
 
 
 def test_a_second_name_is_refused_to_readers_too(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
-    Ledger(path).close()
+    SqliteLedger(path).close()
     (tmp_path / "other.sqlite").hardlink_to(path)
     for name in ("ledger.sqlite", "other.sqlite"):
         with pytest.raises(LedgerError, match="has 2 names"):
-            Ledger(tmp_path / name, read_only=True)
+            SqliteLedger(tmp_path / name, read_only=True)

@@ -77,6 +77,7 @@ CREATE TABLE snapshots (
     origin INTEGER NOT NULL,  -- 1: the first of its version, kept for good
     state BLOB NOT NULL,
     seal INTEGER NOT NULL,  -- of the event and of the state
+    fingerprint TEXT NOT NULL DEFAULT '',  -- of the code that made it; '' is not known
     PRIMARY KEY (campaign, sequence)
 ) STRICT, WITHOUT ROWID;
 

@@ -1,0 +1,201 @@
+"""The port: what the service needs of a ledger, whichever engine keeps it.
+
+An engine is a folder beside this file. It keeps four nouns: accounts (one per campaign), the
+journal of events, snapshots and API keys. Its errors are those of this module.
+
+Safety rests on two things that every engine must do by itself, whatever its callers do:
+:meth:`Ledger.advance` moves an account only from the event that the caller believes to be its last,
+and no committed account has ``spent + reserved > budget``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+from bccb.errors import BccbError, is_shortage
+from bccb.ledger.event import Event
+
+
+class LedgerError(BccbError):
+    """The ledger cannot be read or written now. Nothing was changed."""
+
+    one_campaign = False  # whether one campaign or request is to blame, and others can go on
+
+
+class MissingError(LedgerError):
+    """There is no ledger at this place yet."""
+
+
+class RefusedError(LedgerError):
+    """The ledger's rules refuse the values that it was given; the ledger itself is well."""
+
+    one_campaign = True
+
+
+class ConflictError(LedgerError):
+    """Another writer was faster: read the campaign again, then try again."""
+
+    one_campaign = True
+
+
+class DamagedError(LedgerError):
+    """The ledger does not hold what was written to it; the message says where."""
+
+    one_campaign = True
+
+
+def concerns_all(error: BaseException) -> bool:
+    """Whether the ledger or the machine fails, and no campaign or request is to blame."""
+    return is_shortage(error) or (isinstance(error, LedgerError) and not error.one_campaign)
+
+
+class Account(NamedTuple):
+    """The row of a campaign: where its journal ends, and its money there, in micros."""
+
+    key: int
+    id: str
+    name: str
+    sequence: int  # of the last event
+    seal: int  # of the last event
+    swept: int  # the windows of all decisions up to this event have passed
+    budget: int
+    spent: int
+    reserved: int
+
+
+class Snapshot(NamedTuple):
+    """The state of a campaign after an event."""
+
+    sequence: int
+    version: str  # of bccb
+    origin: int  # 1: the first of its code, which is kept for good
+    state: bytes
+    seal: int  # of the event and of the state
+    fingerprint: str = ""  # of the code that made it; empty where an older version did
+
+
+class Resolved(NamedTuple):
+    """A decision and how it ended, if it did."""
+
+    decision: Event
+    kind: str | None
+    value: float | None
+    action: int | None
+
+
+class Scope(StrEnum):
+    """What a key may do: everything, decide and report, or look."""
+
+    ADMIN = "admin"
+    DECIDE = "decide"
+    READ = "read"
+
+
+class Key(NamedTuple):
+    """An API key without its secret."""
+
+    id: str
+    name: str
+    scope: Scope
+    digest: bytes
+    created_at: int  # microseconds since 1970
+    revoked_at: int | None
+
+
+class Reader(Protocol):
+    """Reads a ledger, also beside the process that writes it. One thread uses it at a time."""
+
+    def close(self) -> None:
+        """Release what it holds."""
+
+    def check_whole(self) -> None:
+        """Raise :class:`DamagedError` if the engine finds its storage inconsistent."""
+
+    def accounts(self) -> list[Account]:
+        """All campaigns in the order in which they were opened."""
+
+    def account(self, id_: str) -> Account | None:
+        """One campaign."""
+
+    def first(self, campaign: int) -> Event | None:
+        """The first event of a campaign."""
+
+    def events(self, campaign: int, after: int = 0) -> Iterator[Event]:
+        """The events of a campaign in order, page by page. A gap raises :class:`DamagedError`."""
+
+    def known(self, campaign: int, decisions: Iterable[str]) -> dict[str, list[Event]]:
+        """The events of decisions, by decision id."""
+
+    def decisions_since(self, campaign: int, after: int, limit: int) -> list[Event]:
+        """The next decisions after an event."""
+
+    def resolved(self, campaign: int, after: int, until: int, limit: int) -> list[Resolved]:
+        """The next decisions after an event, with their ends, as of event ``until``."""
+
+    def seal_at(self, campaign: int, sequence: int) -> int | None:
+        """The seal of one event."""
+
+    def snapshot(self, campaign: int) -> Snapshot | None:
+        """The newest snapshot of a campaign."""
+
+    def origin(self, campaign: int) -> Snapshot | None:
+        """The newest snapshot that is kept for good."""
+
+    def keys(self) -> list[Key]:
+        """All API keys in the order in which they were made, also revoked ones."""
+
+    def back_up(self, path: str | os.PathLike[str]) -> None:
+        """Write the ledger as it is now to a file, which appears whole or not at all."""
+
+
+class Ledger(Reader, Protocol):
+    """Reads and writes a ledger. One thread uses it at a time."""
+
+    def reader(self) -> Reader:
+        """A reader of the same ledger for another thread."""
+
+    def own(self) -> None:
+        """Become the process that writes the journal; raises ``StateError`` if there is another."""
+
+    def upgrade(self) -> None:
+        """Bring the tables of an older version up to this one's.
+
+        Opening does not do this: until all campaigns are folded, the version that wrote them must
+        still be able to open the ledger.
+        """
+
+    def probe(self) -> None:
+        """Make a durable write that changes nothing, to see that the ledger can be written."""
+
+    def begin(self) -> None:
+        """Begin a transaction: what is written in it becomes durable together, or not at all."""
+
+    def commit(self) -> None:
+        """Make everything since :meth:`begin` durable."""
+
+    def roll_back(self) -> None:
+        """Undo everything since :meth:`begin`; does nothing outside a transaction."""
+
+    def add_campaign(self, key: int, id_: str, name: str) -> None:
+        """Add an account without events. Within a transaction."""
+
+    def append(self, events: Iterable[Event]) -> None:
+        """Append events. Within a transaction."""
+
+    def advance(self, account: Account, before: int) -> None:
+        """Move an account on, from event ``before``; within a transaction.
+
+        Raises :class:`ConflictError` if ``before`` is not its last event.
+        """
+
+    def keep(self, campaign: int, snapshot: Snapshot) -> None:
+        """Keep a snapshot and drop older ones, except origins. Within a transaction."""
+
+    def add_key(self, key: Key) -> None:
+        """Add an API key, durably."""
+
+    def revoke_key(self, id_: str, at: int) -> bool:
+        """Revoke an API key, durably; False if there is no such key or it was revoked before."""
