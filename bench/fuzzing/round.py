@@ -177,9 +177,8 @@ class Round:
         session.end_server(by)
         if kind == "start":
             self._kill_start(draws)
-        version, changes = session.version, kind in ("stop", "kill") and draws.random() < 0.5
-        if not changes or not session.start(1 - version, may_refuse=kind == "kill"):
-            session.start(version)
+        changes = kind in ("stop", "kill") and draws.random() < 0.5
+        session.start(1 - session.version if changes else session.version)
         session.resend()
         audit.check_views(session)
         audit.ask_again(session, draws, everything=False)
@@ -204,10 +203,7 @@ class Round:
         server.kill()
 
     def _upgrade(self, draws: random.Random) -> None:
-        """Open campaigns, kill the server before their first decision, go on with another version.
-
-        Where that version takes them, it must also take what it has written itself.
-        """
+        """Open campaigns, kill the server before they decide, go on with another version."""
         session = self.session
         session.end_server(signal.SIGTERM)
         session.start(session.version)
@@ -215,9 +211,7 @@ class Round:
         for _ in range(2):
             session.open(self.draw_campaign(draws))
         session.end_server(signal.SIGKILL)
-        version = session.version
-        if not session.start(1 - version, may_refuse=True):
-            session.start(version)
+        session.start(1 - session.version)
         for book in session.books[before:]:
             users = session.users[book.id]
             asked = actions.new_users(draws, book, users, session.fresh_id)

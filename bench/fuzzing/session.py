@@ -46,23 +46,19 @@ class Session:
 
     # The server
 
-    def start(self, version: int, may_refuse: bool = False) -> bool:
-        """Start a server; whether it serves. ``may_refuse``: what another version has left."""
+    def start(self, version: int) -> None:
+        """Start a server: any version must take what the other one has left."""
         server = Server(self.ledger, program(VERSIONS[version]))
         try:
             server.wait()
         except ServerError as error:
             server.kill()
-            told = str(error)
-            if may_refuse and VERSIONS[1 - version] in told and server.process.returncode == 2:
-                return False
-            self.findings.add("refused_starts", told)
+            self.findings.add("refused_starts", str(error))
             raise RoundOverError from error
         self.server, self.version = server, version
         self.starts += 1
         self.wire = Wire(server.port, server.process.pid, self.findings)
         self.probe = Probe(server.port, server.process.pid, self.findings)
-        return True
 
     def end_server(self, by: signal.Signals) -> None:
         """End the server, with a signal that it may handle or not."""

@@ -105,4 +105,5 @@ def refold(
     if found.events:
         counts = ", ".join(f"{name} {count:,}" for name, count in sorted(found.fields.items()))
         told = f"{found.events:,} differ, from event {found.first:,} on ({counts}); accepted"
-    out.print(f"campaign {account.id}: {account.sequence:,} events, {told}", highlight=False)
+    line = f"campaign {account.id}: {account.sequence:,} events, {told}"
+    out.print(line, highlight=False, soft_wrap=True)
