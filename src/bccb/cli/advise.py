@@ -29,7 +29,7 @@ def command(
     file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[TRIAL]",
+            metavar="TRIAL",
             help="Log of your own randomised trial: .csv, .csv.gz, .ndjson or .parquet.",
         ),
     ] = None,
@@ -107,9 +107,9 @@ def _history(
         raise InputError("--history", history, "left out: the rows of the trial are the history")
     if visits:
         raise InputError("--visits", visits, "used on simulated users, without a trial")
-    log, unfinished = read_finished(file, columns)
-    tell_of(log, columns, unfinished)
-    return log
+    reading = read_finished(file, columns)
+    tell_of(reading, columns)
+    return reading.log
 
 
 def _print(advice: Advice) -> None:

@@ -117,7 +117,8 @@ def _trials(
                 raise InputError(field, value, f"{least} or above")
         title = f"simulator{' with drift' if drift else ''}: {_count(stream, 'user')}"
         return SimulatedTrials(stream, kept, drift), title, True
-    log, unfinished = read_finished(data, columns)
+    reading = read_finished(data, columns)
+    log = reading.log
     stream = min(USERS, log.users) if users is None else users
     if not 1 <= stream <= log.users:
         raise InputError("--users", stream, f"from 1 to {log.users}, the rows of the log")
@@ -127,7 +128,7 @@ def _trials(
         raise InputError(
             "--history", kept, f"from 0 to {left}, the rows outside the stream: lower --users"
         )
-    tell_of(log, columns, unfinished)
+    tell_of(reading, columns)
     outcome = f"{columns.outcome}, " if columns is not None else ""
     title = f"{data.name}: {outcome}{_count(stream, 'user')}"
     return LoggedTrials(log, stream, kept), title, log.effects is not None

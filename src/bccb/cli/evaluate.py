@@ -62,8 +62,9 @@ def command(
     --probability p --policy bccb --policy cheapest-first --budget 1000`
     """
     _check(policy or [], budget, seed, json_file)
-    log, unfinished = read_finished(file, columns)
-    tell_of(log, columns, unfinished)
+    reading = read_finished(file, columns)
+    tell_of(reading, columns)
+    log = reading.log
     names = [name for name in policy or POLICIES if not unsuitable(name)]
     found = _evaluate(log, names, budget, seed)
     if json_file is not None:
