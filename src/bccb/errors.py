@@ -1,6 +1,9 @@
 """Every error that bccb raises on purpose has one root, :class:`BccbError`."""
 
+from __future__ import annotations
+
 import errno
+from typing import Any
 
 LONGEST = 200  # characters of a value in a message
 
@@ -29,7 +32,17 @@ def is_shortage(error: BaseException) -> bool:
 
 
 class BccbError(Exception):
-    """The root of bccb's errors."""
+    """The root of bccb's errors; they pass from worker processes to their parent."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remade, (type(self), self.args, self.__dict__)
+
+
+def _remade(kind: type[BccbError], args: tuple[Any, ...], fields: dict[str, Any]) -> BccbError:
+    """An error as it was, without the arguments that its message was made from."""
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(fields)
+    return error
 
 
 class InputError(BccbError, ValueError):

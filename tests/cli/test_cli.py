@@ -17,6 +17,7 @@ import pytest
 import bccb
 from bccb.cli import main
 from bccb.data import read_log, simulate, write_log
+from bccb.data.schema import columns_of
 from bccb.policies import POLICIES
 
 SMALL = ["--users", "400", "--history", "300", "--seeds", "1:3", "--budget", "30"]
@@ -183,8 +184,8 @@ def test_simulate_writes_a_log_that_reads_back(run: Run, tmp_path: Path) -> None
     [
         (["compare", "--policy", "bcbc"], "policy is 'bcbc', but must be one of thompson"),
         (["compare", "--policy", "bccb", "--policy", "bccb"], "must be named once each"),
-        (["compare", "--budget", "0"], "--budget is 0.0, but must be above 0"),
-        (["compare", "--budget", "nan"], "--budget is nan, but must be above 0"),
+        (["compare", "--budget", "0"], "--budget is 0.0, but must be at least"),
+        (["compare", "--budget", "nan"], "--budget is nan, but must be at least"),
         (["compare", "--users", "0"], "--users is 0, but must be 1 or above"),
         (["compare", "--history", "-1"], "--history is -1, but must be 0 or above"),
         (["compare", "--seeds", "five"], "--seeds is 'five', but must be first:last+1"),
@@ -209,7 +210,7 @@ def test_simulate_writes_a_log_that_reads_back(run: Run, tmp_path: Path) -> None
         ),
         (["compare", "--data", "TRIAL", "--users", "900", "--history", "200"], "from 0 to 100"),
         (["compare", "--data", "TRIAL.txt"], "a file that exists"),
-        (["simulate", "out.csv"], "path is 'out.csv', but must be a .parquet file"),
+        (["simulate", "out.tsv"], "path is 'out.tsv', but must be a file that ends in"),
         (
             ["simulate", "out.parquet", "--users", "0"],
             "users is 0, but must be a whole number from 1 to",
@@ -219,7 +220,7 @@ def test_simulate_writes_a_log_that_reads_back(run: Run, tmp_path: Path) -> None
         (["evaluate", "absent.parquet"], "a file that exists"),
         (["evaluate", "TRIAL", "--policy", "bcbc"], "policy is 'bcbc', but must be one of"),
         (["evaluate", "TRIAL", "--policy", "bccb", "--policy", "bccb"], "must be named once each"),
-        (["evaluate", "TRIAL", "--budget", "-1"], "--budget is -1.0, but must be above 0"),
+        (["evaluate", "TRIAL", "--budget", "-1"], "--budget is -1.0, but must be at least"),
         (["evaluate", "TRIAL", "--seed", "-1"], "--seed is -1, but must be from 0 to"),
         (["evaluate", "TRIAL", "--json", "no/such/folder.json"], "a folder that can be written to"),
     ],
@@ -324,3 +325,90 @@ def test_a_file_is_told_its_features_and_that_costs_are_made_up(run: Run, table:
               "--budget", "10", "--seeds", "1", "--policy", "treat-all")  # fmt: skip
     assert "features: age, channel=web" in ran.notes or "features: age, channel=shop" in ran.notes
     assert "costs: none given with --cost" in ran.notes
+
+
+def test_the_policies_fit_a_terminal_of_80_columns(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for ran in (run("policies"), *(run("policies", name) for name in POLICIES)):
+        assert "…" not in ran.out
+        assert max(map(len, ran.out.splitlines())) <= 80
+
+
+def test_a_policy_shows_value_range_and_meaning_of_each_parameter(run: Run) -> None:
+    for name, spec in POLICIES.items():
+        text = " ".join(run("policies", name).out.split())
+        for part in spec.composition.components:
+            for key, parameter in part.parameters.items():
+                value = spec.parameters.get(key, parameter.default)
+                assert f"{key} = {value:g} (from " in text, (name, key)
+                assert " ".join(parameter.about.split()) in text, (name, key)
+
+
+def test_simulate_writes_csv_and_says_how_to_read_it(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "trial.csv"
+    ran = run("simulate", str(path), "--users", "900", "--treatments", "2", "--outcome", "visit")
+    assert ran.status == 0, ran.notes
+    hint = ran.notes.strip().removeprefix("read it with ")
+    again = run("compare", "--data", str(path), *hint.split(), *SMALL, "--policy", "bccb")
+    assert again.status == 0, again.notes
+    assert "features: f0, f1" in again.notes
+    assert "effect" not in again.notes  # the truth is in the file, but is no feature
+    log = read_log(path, columns_of(simulate(900, treatments=2, outcome="visit")))
+    written = simulate(900, treatments=2, outcome="visit")
+    np.testing.assert_array_equal(log.features, written.features)
+    np.testing.assert_array_equal(log.micros, written.micros)
+    np.testing.assert_array_equal(log.effects, written.effects)
+
+
+def test_simulate_refuses_other_endings(run: Run, tmp_path: Path) -> None:
+    ran = run("simulate", str(tmp_path / "trial.ndjson"), "--users", "10")
+    assert ran.status == 2
+    assert "must be a file that ends in '.parquet', '.csv'" in ran.notes.replace("\n", " ")
+
+
+@pytest.fixture
+def leaky(tmp_path: Path) -> Path:
+    """Outcomes in words, and a feature that was measured after them."""
+    generator = np.random.default_rng(0)
+    lines = ["age,basket,arm,sale,price,chance"]
+    for i in range(900):
+        sale = generator.random() < 0.3
+        basket = 10 + generator.random() if sale else 0
+        arm = ("none", "letter")[i % 2]
+        lines.append(f"{20 + i % 50},{basket},{arm},{'Yes' if sale else 'No'},0.5,0.5")
+    path = tmp_path / "leaky.csv"
+    path.write_text("\n".join(lines))
+    return path
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("data", "describe"),
+        ("compare", "--seeds", "1", "--budget", "20", "--policy", "bccb", "--data"),
+        ("evaluate", "--budget", "20", "--policy", "cheapest-first", "--probability", "chance"),
+    ],
+)
+def test_a_feature_that_tells_the_outcome_is_named(
+    run: Run, leaky: Path, command: tuple[str, ...]
+) -> None:
+    columns = ["--treatment", "arm", "--control", "none", "--outcome", "sale", "--cost", "price"]
+    ran = run(*command, str(leaky), *columns)
+    said = " ".join((ran.out + ran.notes).split())
+    assert ran.status == 0, said
+    assert "warning: feature basket alone tells the outcome" in said
+    assert "leave it out with --features" in said
+    assert "feature age" not in said.replace("in feature age", "")
+    assert "outcome: 'yes' counts as 1, 'no' counts as 0" in said
+
+
+def test_a_text_that_does_not_say_what_it_means_can_be_named(run: Run, leaky: Path) -> None:
+    leaky.write_text(leaky.read_text().replace("Yes", "gold").replace("No", "silver"))
+    columns = ["--treatment", "arm", "--control", "none", "--outcome", "sale", "--cost", "price"]
+    refused = run("data", "describe", str(leaky), *columns)
+    assert refused.status == 2
+    assert "name it with --positive VALUE" in refused.notes
+    ran = run("data", "describe", str(leaky), *columns, "--positive", "gold")
+    assert "outcome: 'gold' counts as 1, 'silver' counts as 0" in ran.out

@@ -44,7 +44,7 @@ def test_a_users_own_trial_is_run_at_its_scale_and_written(trial: Path, tmp_path
     assert [row["n"] for row in rows] == [500, 1_000, 2_000, 3_000]
     with (tmp_path / "diagnostics-runs.csv").open() as file:
         assert {float(run["budget"]) for run in csv.DictReader(file)} == {300.0}
-    assert "the paper's claims" in done.stdout
+    assert "What held" in done.stdout
     whole = (tmp_path / "report.html").read_text()
     assert "cheapest-first" in whole
     assert "Published" not in whole
@@ -97,10 +97,10 @@ def test_a_killed_run_goes_on_where_it_stopped(trial: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--only", "crossovers"], "--only is 'crossovers', but must be one of online, crossover"),
-        (["--seeds", "4"], "--seeds is '4', but must be at least 2"),
+        (["--only", "crossovers"], "only is 'crossovers', but must be one of online, crossover"),
+        (["--seeds", "4"], "seeds is [4], but must be at least 2"),
         (["--jobs", "0"], "--jobs is 0, but must be 1 or above"),
-        (["--preset", "criteo"], "--data is None, but must be given"),
+        (["--preset", "criteo"], "data is None, but must be given"),
         (["--data", "TRIAL", "--engine", "slurm"], "is not one of"),
     ],
 )
@@ -136,5 +136,5 @@ def test_few_seeds_and_small_trials_give_tables_without_verdicts(tmp_path: Path)
     write_log(simulate(3_000, seed=1, outcome="visit"), path)
     done = paper(tmp_path / "out", "--data", str(path), "--seeds", "1,7", "--only", "stability")
     assert done.returncode == 0, done.stderr
-    assert "the paper's claims" not in done.stdout
+    assert "What held" not in done.stdout
     assert "the seeds 1, 7." in (tmp_path / "out" / "paper.md").read_text()

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from bccb.experiments.report import Report
+from bccb.experiments.trust_study import TRUST
 from bccb.policies import POLICIES
-from bccb.report.trust import TITLES, render
 
 pytestmark = pytest.mark.compiled
 SMALL = [
@@ -29,13 +30,14 @@ def test_a_run_prints_tables_that_fit_and_writes_what_it_found(tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert "…" not in done.stdout
-    for text in ("What held", *(TITLES[name] for name in TITLES if name != "curves"), *POLICIES):
+    titles = [one.title for one in TRUST.experiments if one.name != "curves"]
+    for text in ("What held", *titles, *POLICIES):
         assert text in done.stdout
     told = json.loads((tmp_path / "trust.json").read_text())
     assert told["setup"]["sizes"] == [300, 600, 1200]
-    assert (tmp_path / "trust.md").read_text() == render(told)
+    assert (tmp_path / "trust.md").read_text() == Report(TRUST, told).markdown()
     names = {path.name for path in tmp_path.glob("*.svg")}
-    assert names == {"exponents.svg", "estimators.svg", "twins.svg"}
+    assert names == {"curves.svg", "estimators.svg", "twins.svg"}
     assert "<svg" in (tmp_path / "report.html").read_text()
 
     stored = (tmp_path / "trust.jsonl").read_bytes()

@@ -213,7 +213,8 @@ def test_na_in_a_csv_file_is_missing_and_not_a_level(tmp_path: Path) -> None:
 
 def test_complete_rows_are_read_and_the_missing_values_counted(saved: Callable[..., Path]) -> None:
     path = saved(age=[None, 41.5, 22.0, 19.0, float("nan"), 50.0], city=[None, *TRIAL["city"][1:]])
-    log, missing, incomplete = read_complete_rows(path, COLUMNS)
+    read = read_complete_rows(path, COLUMNS)
+    log, missing, incomplete = read.log, read.missing, read.incomplete
     assert missing == {"arm": 0, "sale": 0, "price": 0, "age": 2, "city": 1, "loyal": 0}
     assert incomplete == 2
     assert log.features[:, 0].tolist() == [41.5, 22.0, 19.0, 50.0]
@@ -244,7 +245,7 @@ def test_an_arm_without_complete_rows_is_refused(saved: Callable[..., Path]) -> 
         (
             {"sale": list("abcdef")},
             {},
-            "type of outcome column 'sale' is 'String', but must be num",
+            "texts in outcome column 'sale' is 6, but must be at most 2, or",
         ),
         ({"price": list("abcdef")}, {}, "type of cost column 'price' is 'String', but must be num"),
         (
@@ -444,8 +445,11 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(
 
 
 def test_logs_that_cannot_be_written_are_refused(log: Log, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"path is '.*log.csv', but must be a .parquet file"):
-        write_log(log, tmp_path / "log.csv")
+    with pytest.raises(
+        InputError,
+        match=r"path is '.*log.csv.gz', but must be a file that ends in '.parquet', '.csv'",
+    ):
+        write_log(log, tmp_path / "log.csv.gz")
     with pytest.raises(InputError, match=r"log.parquet', but must be a file that can be written"):
         write_log(log, tmp_path / "absent" / "log.parquet")
     last = log.treatment_names[-1]

@@ -55,7 +55,8 @@ def save(tmp_path: Path) -> Save:
 
 
 def test_decisions_without_an_outcome_are_left_out_and_counted(save: Save) -> None:
-    log, unfinished = read_finished(save())
+    read = read_finished(save())
+    log, unfinished = read.log, read.unfinished
     assert unfinished == {"cancelled": 1, "open": 1}
     assert log.outcomes.tolist() == [0, 1, 0, 0]
     assert log.actions.tolist() == [0, 1, 0, 1]
@@ -85,7 +86,8 @@ def test_a_log_in_which_nothing_is_known_yet_is_refused(save: Save) -> None:
 
 def test_columns_that_are_named_again_keep_what_is_stored(save: Save) -> None:
     given = Columns("treatment", "control", "outcome", cost=0.5)
-    log, unfinished = read_finished(save(), given)
+    read = read_finished(save(), given)
+    log, unfinished = read.log, read.unfinished
     assert log.feature_names == ("age",)
     assert log.probabilities is not None
     assert unfinished == {"cancelled": 1, "open": 1}
@@ -120,7 +122,8 @@ def test_a_misspelt_action_is_not_taken_for_one_without_rows(
 
 
 def test_a_log_is_described_without_what_is_not_known(save: Save) -> None:
-    log, missing, incomplete = read_complete_rows(save())
+    read = read_complete_rows(save())
+    log, missing, incomplete = read.log, read.missing, read.incomplete
     assert (log.users, missing["outcome"], incomplete) == (4, 2, 2)
 
 

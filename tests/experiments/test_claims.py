@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from bccb.experiments import claims
-from bccb.experiments.claims import RIVALS, Claim
+from bccb.experiments.claims import RIVALS
+from bccb.experiments.experiment import Claim
 
 Rows = list[dict[str, Any]]
 

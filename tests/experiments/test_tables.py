@@ -13,11 +13,12 @@ from scipy import stats
 from bccb import InputError
 from bccb.evaluate.trials import SimulatedTrials
 from bccb.experiments import paper
-from bccb.experiments.paper import EXPERIMENTS, SWEEPS, Setup, combinations
+from bccb.experiments.experiment import Results
+from bccb.experiments.paper import SWEEPS, Setup, combinations
+from bccb.experiments.paper_study import PAPER as STUDY
 from bccb.experiments.plan import Run, world_of
 from bccb.experiments.runner import execute
 from bccb.experiments.store import Store
-from bccb.experiments.tables import TABLES, Results
 
 SMALL = Setup(
     users=4_000,
@@ -54,8 +55,8 @@ def results(tmp_path_factory: pytest.TempPathFactory, few_combinations: None) ->
     trials = SimulatedTrials(SMALL.users, max(SMALL.sizes))
     world = world_of(trials)
     store = Store(tmp_path_factory.mktemp("tables") / "runs.jsonl")
-    for runs in EXPERIMENTS.values():
-        for _ in execute(runs(SMALL), trials, world, store):
+    for one in STUDY.experiments:
+        for _ in execute(one.plan(SMALL), trials, world, store):
             pass
 
     def find(run: Run) -> Mapping[str, Any]:
@@ -67,16 +68,15 @@ def results(tmp_path_factory: pytest.TempPathFactory, few_combinations: None) ->
 
 
 def test_every_experiment_has_a_table_and_its_runs_suffice(results: Results) -> None:
-    assert list(TABLES) == list(EXPERIMENTS)
-    for name, table in TABLES.items():
+    for name, table in ((one.name, one.table) for one in STUDY.experiments):
         assert table(replace(SMALL), results), name
 
 
 def test_online_has_means_deviations_and_paired_tests(results: Results) -> None:
-    rows = TABLES["online"](SMALL, results)
+    rows = STUDY["online"].table(SMALL, results)
     assert len(rows) == 2 * 4
     runs = {
-        name: [results(run)["conversions"] for run in EXPERIMENTS["online"](SMALL)
+        name: [results(run)["conversions"] for run in STUDY["online"].plan(SMALL)
                if run.policy == name and run.budget == 300.0]
         for name in SMALL.policies
     }  # fmt: skip
@@ -89,11 +89,11 @@ def test_online_has_means_deviations_and_paired_tests(results: Results) -> None:
 
 
 def test_crossover_counts_the_fits_that_failed(results: Results) -> None:
-    rows = TABLES["crossover"](SMALL, results)
+    rows = STUDY["crossover"].table(SMALL, results)
     assert [row["n"] for row in rows] == [200, 5_000]
     failed = sum(
         bool(results(run)["note"])
-        for run in EXPERIMENTS["crossover"](SMALL)
+        for run in STUDY["crossover"].plan(SMALL)
         if run.policy == "offline-uplift" and run.history == 200
     )
     assert rows[0]["failed_fits"] == failed > 0
@@ -103,13 +103,13 @@ def test_crossover_counts_the_fits_that_failed(results: Results) -> None:
 def conversions(results: Results, name: str, n: int) -> list[float]:
     return [
         results(run)["conversions"]
-        for run in EXPERIMENTS["history"](SMALL)
+        for run in STUDY["history"].plan(SMALL)
         if run.policy == name and run.history == n
     ]
 
 
 def test_history_has_the_mean_of_every_known_method_at_every_size(results: Results) -> None:
-    rows = TABLES["history"](SMALL, results)
+    rows = STUDY["history"].table(SMALL, results)
     assert [row["n"] for row in rows] == [200, 5_000]
     methods = ("offline-uplift", "offline-forecast", "bccb", "cheapest-first")
     figures = [f"{name}_{figure}" for name in methods for figure in ("mean", "deviation")]
@@ -121,12 +121,12 @@ def test_history_has_the_mean_of_every_known_method_at_every_size(results: Resul
 
 
 def test_a_method_that_begins_cold_is_run_once_for_all_sizes() -> None:
-    cold = [run for run in EXPERIMENTS["history"](SMALL) if run.policy == "bccb"]
+    cold = [run for run in STUDY["history"].plan(SMALL) if run.policy == "bccb"]
     assert len(cold) == len(SMALL.seeds)
 
 
 def test_advantages_are_paired_differences_corrected_over_the_table(results: Results) -> None:
-    rows = TABLES["advantage"](SMALL, results)
+    rows = STUDY["advantage"].table(SMALL, results)
     told = [(row["n"], row["policy"], row["against"]) for row in rows]
     pairs = (ADVANTAGES[0], ADVANTAGES[2])
     assert told == [(n, *pair) for n in (200, 5_000) for pair in pairs]
@@ -143,15 +143,15 @@ def test_advantages_are_paired_differences_corrected_over_the_table(results: Res
 def test_sensitivity_has_a_row_for_each_value_and_the_variation_of_their_means(
     results: Results,
 ) -> None:
-    rows = TABLES["sensitivity"](SMALL, results)
+    rows = STUDY["sensitivity"].table(SMALL, results)
     assert [row["parameter"] for row in rows] == [name for name in SWEEPS for _ in range(5)]
     etas = [row["mean"] for row in rows if row["parameter"] == "eta"]
     assert rows[0]["cv"] == pytest.approx(np.std(etas, ddof=1) / np.mean(etas))
 
 
 def test_diagnostics_and_online_share_their_runs() -> None:
-    assert set(EXPERIMENTS["diagnostics"](PAPER)) <= set(EXPERIMENTS["online"](PAPER))
-    assert len(set(EXPERIMENTS["online"](PAPER))) == len(PAPER.policies) * 5 * 20
+    assert set(STUDY["diagnostics"].plan(PAPER)) <= set(STUDY["online"].plan(PAPER))
+    assert len(set(STUDY["online"].plan(PAPER))) == len(PAPER.policies) * 5 * 20
 
 
 def test_a_log_that_is_too_small_is_refused_before_anything_runs() -> None:
@@ -162,18 +162,18 @@ def test_a_log_that_is_too_small_is_refused_before_anything_runs() -> None:
 
 def test_the_largest_history_of_the_crossover_is_that_of_the_online_table() -> None:
     """So that offline's row at the largest n is the same run in both."""
-    offline = [run for run in EXPERIMENTS["online"](PAPER) if run.policy == "offline-uplift"]
-    shared = set(offline) & set(EXPERIMENTS["crossover"](PAPER))
+    offline = [run for run in STUDY["online"].plan(PAPER) if run.policy == "offline-uplift"]
+    shared = set(offline) & set(STUDY["crossover"].plan(PAPER))
     assert len(shared) == len(PAPER.seeds)
 
 
 def test_stability_is_the_ratio_of_deviations(results: Results) -> None:
-    (row,) = TABLES["stability"](replace(SMALL, sizes=(5_000,)), results)
+    (row,) = STUDY["stability"].table(replace(SMALL, sizes=(5_000,)), results)
     assert row["ratio"] == pytest.approx(row["offline"] / row["ours"])
 
 
 def test_ranks_are_one_to_the_number_of_policies_at_each_budget(results: Results) -> None:
-    rows = TABLES["incremental"](SMALL, results)
+    rows = STUDY["incremental"].table(SMALL, results)
     for column in ("rank_treated", "rank_incremental"):
         for budget in SMALL.budgets:
             ranks = sorted(row[column] for row in rows if row["budget"] == budget)
@@ -182,13 +182,13 @@ def test_ranks_are_one_to_the_number_of_policies_at_each_budget(results: Results
 
 
 def test_every_combination_is_compared_and_the_best_comes_first(results: Results) -> None:
-    rows = TABLES["ablation"](SMALL, results)
+    rows = STUDY["ablation"].table(SMALL, results)
     assert len(rows) == len(combinations()) == 4 + 2
     gains = [row["incremental"] for row in rows]
     assert gains == sorted(gains, reverse=True)
 
 
 def test_the_naive_rival_is_compared_with_all_others(results: Results) -> None:
-    rows = TABLES["naive"](SMALL, results)
+    rows = STUDY["naive"].table(SMALL, results)
     assert len(rows) == 2 * 3
     assert all(row["low"] <= row["difference"] <= row["high"] for row in rows)

@@ -14,6 +14,7 @@ from bccb import InputError
 from bccb.data.world import simulate_world
 from bccb.evaluate.coverage import try_once
 from bccb.evaluate.live import best, live
+from bccb.experiments.plan import world_of
 from bccb.experiments.store import Store
 from bccb.experiments.trust import (
     ENTRANTS,
@@ -25,10 +26,12 @@ from bccb.experiments.trust import (
     Lives,
     Setup,
     Twins,
+    copies,
+    estimates,
     execute,
-    gather,
-    plan,
+    lives,
 )
+from bccb.experiments.trust_study import TRUST, rows_of
 from bccb.policies import POLICIES
 
 SMALL = Setup((200, 400, 800), seeds=2, history=1_000, repetitions=2, comparisons=2)
@@ -36,15 +39,16 @@ SMALL = Setup((200, 400, 800), seeds=2, history=1_000, repetitions=2, comparison
 
 def test_every_size_has_its_seeds_and_no_two_worlds_share_one() -> None:
     setup = Setup()
-    lives = [piece for piece in plan(setup) if isinstance(piece, Lives)]
-    worlds = [world for piece in lives for world in piece.sizes]
+    planned = [piece for piece in lives(setup) if isinstance(piece, Lives)]
+    worlds = [world for piece in planned for world in piece.sizes]
     assert len({seed for _, seed in worlds}) == len(worlds)
     counts = [sum(users == size for users, _ in worlds) for size in SIZES]
     assert counts == [100, 100, 100, 67, 20, 7, 5] == [setup.seeds_at(size) for size in SIZES]
 
 
 def test_all_repetitions_and_comparisons_are_planned_once() -> None:
-    pieces = plan(replace(Setup(), repetitions=60, comparisons=26))
+    setup = replace(Setup(), repetitions=60, comparisons=26)
+    pieces = [*estimates(setup), *copies(setup)]
     for kind, total in ((Estimates, 60), (Twins, 26)):
         own = [piece for piece in pieces if isinstance(piece, kind)]
         numbers = [n for piece in own for n in range(piece.first, piece.first + piece.count)]
@@ -118,11 +122,14 @@ def test_other_policies_do_differ(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.compiled
 def test_what_is_stored_is_not_made_again(tmp_path: Path) -> None:
-    store, pieces = Store(tmp_path / "trust.jsonl"), plan(SMALL)
+    store, pieces = Store(tmp_path / "trust.jsonl"), TRUST.tasks(SMALL, TRUST.names)
     assert len(list(execute(pieces[:1], store))) == 1
     assert len(list(execute(pieces, store, jobs=2))) == len(pieces) - 1
     assert list(execute(pieces, store)) == []
-    rows = gather(pieces, store)
+    rows = {
+        kind: rows_of(plan(SMALL), lambda piece: store.get(world_of(piece)) or {})
+        for kind, plan in (("lives", lives), ("estimates", estimates), ("twins", copies))
+    }
     assert rows["lives"] == [row for piece in pieces[:2] for row in piece.make()]
     assert {kind: len(found) for kind, found in rows.items()} == {
         "lives": 2 * 3 * (len(ENTRANTS) + 1),

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from bccb.errors import InputError
-from bccb.report.html import VERDICTS, Section, exact, number, probability, report
+from bccb.report import html
+from bccb.report.html import VERDICTS, Section, exact, number, probability
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 ROWS: list[dict[str, Any]] = [
@@ -68,7 +69,7 @@ def page_of(published: list[dict[str, str]] | None = None, **changed: Any) -> st
         "claims": [CLAIM],
         "sections": [section],
     }
-    return report(**{**given, **changed})
+    return html.page(**{**given, **changed})
 
 
 def test_every_value_of_a_table_is_in_the_page() -> None:
@@ -121,7 +122,7 @@ def test_text_is_escaped() -> None:
     evil = '<script>alert("&")</script>'
     section = Section("x", evil, evil, [{"policy": evil, evil: evil}], [{"policy": evil}])
     claims = [{"claim": evil, "verdict": "holds", "section": '"><script>', "found": evil}]
-    page = report(evil, [evil], claims, [section])
+    page = html.page(evil, [evil], claims, [section])
     assert "<script" not in page
     read(page)
 
@@ -192,16 +193,16 @@ def test_small_and_large_probabilities_are_bounds() -> None:
 
 def test_a_value_with_an_error_is_a_figure_and_without_one_a_key() -> None:
     rows = [{"policy": "bccb", "value": 99.62633580734952, "value_se": 0.4431}]
-    page = report("Title", [], [], [Section("values", "Values", "", rows)])
+    page = html.page("Title", [], [], [Section("values", "Values", "", rows)])
     assert "99.6 ± 0.443" in page
     assert "99.62" not in page
     rows = [{"parameter": "eta", "value": 0.00123456, "mean": 1.0}]
-    page = report("Title", [], [], [Section("sweep", "Sweep", "", rows)])
+    page = html.page("Title", [], [], [Section("sweep", "Sweep", "", rows)])
     assert "0.00123456" in page
 
 
 def test_the_policy_of_a_section_stands_out() -> None:
     rows = [{"policy": "bccb", "mean": 1.0}, {"policy": "pooled-bayes", "mean": 2.0}]
-    page = report("Title", [], [], [Section("a", "A", "", rows, ours="pooled-bayes")])
+    page = html.page("Title", [], [], [Section("a", "A", "", rows, ours="pooled-bayes")])
     (line,) = [line for line in page.splitlines() if 'class="ours"' in line]
     assert "pooled-bayes" in line

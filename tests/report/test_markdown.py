@@ -11,12 +11,12 @@ import pytest
 
 from bccb.data import preset
 from bccb.evaluate.trials import FileTrials
-from bccb.experiments.paper import EXPERIMENTS, Setup
+from bccb.experiments.paper import Setup
+from bccb.experiments.paper_study import PAPER
 from bccb.experiments.plan import Run
+from bccb.experiments.report import Report
 from bccb.experiments.runner import execute
 from bccb.experiments.store import Store
-from bccb.experiments.tables import TABLES
-from bccb.report.markdown import render
 
 DOCS = Path(__file__).parents[2] / "docs"
 FIGURES = json.loads((DOCS / "paper.json").read_text(encoding="utf-8"))
@@ -24,13 +24,13 @@ FOLDER = os.environ.get("BCCB_DATA")
 
 
 def test_the_page_is_rendered_from_the_figures_beside_it() -> None:
-    assert (DOCS / "paper.md").read_text(encoding="utf-8") == render(FIGURES)
+    assert (DOCS / "paper.md").read_text(encoding="utf-8") == Report(PAPER, FIGURES).markdown()
 
 
 def test_the_page_has_every_experiment_and_claim() -> None:
-    assert list(FIGURES["tables"]) == list(EXPERIMENTS)
+    assert list(FIGURES["tables"]) == PAPER.names
     assert len(FIGURES["claims"]) == 8
-    page = render(FIGURES)
+    page = Report(PAPER, FIGURES).markdown()
     for claim in FIGURES["claims"]:
         assert f"| {claim['text']} | {claim['verdict']} |" in page
 
@@ -45,7 +45,7 @@ def test_the_figures_are_those_that_the_runs_give_today(tmp_path: Path) -> None:
     path = str(Path(FOLDER) / "criteo_uplift_200k.parquet")
     trials = FileTrials(path, preset("criteo"), setup.users, max(setup.sizes))
     store = Store(tmp_path / "runs.jsonl")
-    for _ in execute(EXPERIMENTS["diagnostics"](setup), trials, "today", store, jobs=2):
+    for _ in execute(PAPER["diagnostics"].plan(setup), trials, "today", store, jobs=2):
         pass
 
     def find(run: Run) -> dict[str, Any]:
@@ -53,4 +53,4 @@ def test_the_figures_are_those_that_the_runs_give_today(tmp_path: Path) -> None:
         assert found is not None
         return found
 
-    assert TABLES["diagnostics"](setup, find) == FIGURES["tables"]["diagnostics"]
+    assert PAPER["diagnostics"].table(setup, find) == FIGURES["tables"]["diagnostics"]

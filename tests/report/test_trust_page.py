@@ -6,42 +6,48 @@ import json
 from pathlib import Path
 from xml.etree import ElementTree
 
+from bccb.experiments.report import Report
+from bccb.experiments.trust_study import TRUST
 from bccb.experiments.trust_tables import NAMES
-from bccb.report.trust import TITLES, draw, page, render
 
 DOCS = Path(__file__).parents[2] / "docs"
 FIGURES = json.loads((DOCS / "trust.json").read_text(encoding="utf-8"))
+REPORT = Report(TRUST, FIGURES)
+
+
+def draw() -> dict[str, str]:
+    return {part.name: part.figure_svg for part in REPORT.sections() if part.figure_svg}
 
 
 def test_the_page_is_rendered_from_the_figures_beside_it() -> None:
-    assert (DOCS / "trust.md").read_text(encoding="utf-8") == render(FIGURES)
+    assert (DOCS / "trust.md").read_text(encoding="utf-8") == REPORT.markdown()
 
 
 def test_the_page_has_every_table_policy_and_claim() -> None:
-    assert list(FIGURES["tables"]) == list(TITLES)
+    assert list(FIGURES["tables"]) == TRUST.names
     assert [row["policy"] for row in FIGURES["tables"]["values"]] == list(NAMES)
-    told = render(FIGURES)
+    told = REPORT.markdown()
     for claim in FIGURES["claims"]:
         assert f"| {claim['text']} | {claim['verdict']} | {claim['figure']} |" in told
 
 
 def test_figures_name_what_they_show() -> None:
-    drawn = draw(FIGURES["tables"])
-    assert drawn == draw(FIGURES["tables"])
+    drawn = draw()
+    assert drawn == draw()
     texts = {
         name: " ".join(filter(None, ElementTree.fromstring(figure).itertext()))
         for name, figure in drawn.items()
     }
     for name in NAMES[1:]:
-        assert name in texts["exponents"]
+        assert name in texts["curves"]
     assert "paired bootstrap, pooled-bayes, incremental" in texts["twins"]
     assert "a fixed target, DR" in texts["estimators"]
 
 
 def test_the_report_holds_claims_figures_and_tables() -> None:
-    drawn = draw(FIGURES["tables"])
-    whole = page(FIGURES, drawn)
+    drawn = draw()
+    whole = REPORT.html()
     assert whole.count("<svg") == len(drawn) == 3
-    for title in TITLES.values():
+    for title in (one.title for one in TRUST.experiments):
         assert f">{title}</h2>" in whole
     assert "`" not in whole

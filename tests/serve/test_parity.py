@@ -169,7 +169,8 @@ def test_the_service_decides_and_learns_as_the_library_does(
 ) -> None:
     both = run(service, "pooled-bayes", users=20_000, features=4, treatments=1)
     (tmp_path / "log.parquet").write_bytes(check_log(both))
-    log, _, incomplete = read_complete_rows(tmp_path / "log.parquet")
+    read = read_complete_rows(tmp_path / "log.parquet")
+    log, incomplete = read.log, read.incomplete
     assert (log.users, incomplete) == (len(both.outcomes), 20_000 - len(both.outcomes))
     assert log.feature_names == tuple(both.features)
 

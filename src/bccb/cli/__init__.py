@@ -58,8 +58,30 @@ class Commands(TyperGroup):
             found = _missing(cmd_name, MissingExtraError(str(error.name), extra))
         else:
             found = get_command(module.app if hasattr(module, "app") else _alone(cmd_name, module))
+            _tidy_help(found)
         found.name, found.rich_help_panel = cmd_name, PANELS[extra]
         return found
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The options of ``bccb`` itself."""
+        return flags_without_type(super().get_params(ctx))
+
+
+def flags_without_type(options: list[Any]) -> list[Any]:
+    """The same options; the help of a flag shows no <bool>, because a flag takes no value."""
+    for option in options:
+        if getattr(option, "is_flag", False) and option.metavar is None:
+            option.metavar = ""
+    return options
+
+
+def _tidy_help(command: Any) -> None:
+    """The same for all the options of a command and of those below it."""
+    flags_without_type(
+        command.get_params(command.context_class(command, **SETTINGS["context_settings"]))
+    )
+    for below in getattr(command, "commands", {}).values():
+        _tidy_help(below)
 
 
 def _alone(name: str, module: ModuleType) -> typer.Typer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Annotated
@@ -12,14 +11,14 @@ from rich import box
 from rich.table import Table
 
 from bccb.cli.columns import takes_columns, tell_of
-from bccb.cli.compare import check_json, parse_seeds, progress_bar
-from bccb.cli.console import notes, out
+from bccb.cli.compare import check_json, parse_seeds, progress_bar, write_json
+from bccb.cli.console import out
 from bccb.data import Columns
 from bccb.data.readers import read_finished
+from bccb.data.simulator import Outcome
 from bccb.errors import InputError
 from bccb.evaluate.advice import Advice, advise
 from bccb.evaluate.rivals import Run, rivals_of
-from bccb.files import written_whole
 from bccb.report.wording import code, remarks, sentence
 from bccb.types import Log
 
@@ -29,7 +28,7 @@ def command(
     file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[TRIAL]",
+            metavar="TRIAL",
             help="Log of your own randomised trial: .csv, .csv.gz, .ndjson or .parquet.",
         ),
     ] = None,
@@ -71,27 +70,18 @@ def command(
     chosen = parse_seeds(seeds)
     check_json(json_file)
     past = _history(file, columns, history, visits)
-    rivals = len(rivals_of(1 if isinstance(past, Log) else past))
+    outcome: Outcome = "visit" if visits else "conversion"
+    workers = jobs if jobs is not None else os.cpu_count() or 1
     with progress_bar() as bar:
+        rivals = len(rivals_of(1 if isinstance(past, Log) else past))
         task = bar.add_task("running (compiling first)", total=rivals * len(chosen))
 
         def told(run: Run) -> None:
             bar.update(task, advance=1, description=f"running {run.policy}")
 
-        advice = advise(
-            budget,
-            users,
-            past,
-            outcome="visit" if visits else "conversion",
-            seeds=chosen,
-            jobs=jobs if jobs is not None else os.cpu_count() or 1,
-            told=told,
-        )
-    if json_file is not None:
-        with written_whole(json_file) as draft:
-            written = {"sentence": sentence(advice), "code": code(advice), **advice.figures()}
-            draft.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
-        notes.print(f"wrote {json_file}")
+        advice = advise(budget, users, past, outcome=outcome, seeds=chosen, jobs=workers, told=told)
+    words = {"sentence": sentence(advice), "code": code(advice)}
+    write_json(json_file, {**words, **advice.figures()})
     _print(advice)
 
 
@@ -107,9 +97,9 @@ def _history(
         raise InputError("--history", history, "left out: the rows of the trial are the history")
     if visits:
         raise InputError("--visits", visits, "used on simulated users, without a trial")
-    log, unfinished = read_finished(file, columns)
-    tell_of(log, columns, unfinished)
-    return log
+    reading = read_finished(file, columns)
+    tell_of(reading, columns)
+    return reading.log
 
 
 def _print(advice: Advice) -> None:

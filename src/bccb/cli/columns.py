@@ -13,8 +13,9 @@ import typer
 from bccb.cli.console import notes
 from bccb.data import Columns, preset
 from bccb.data.describe import check_balance
+from bccb.data.leakage import Leak, leaks
+from bccb.data.readers import Reading
 from bccb.errors import InputError
-from bccb.types import Log
 
 MOST_SHOWN = 20  # names of features
 
@@ -60,7 +61,12 @@ def columns_from(
         ),
     ] = None,
     outcome: Annotated[
-        str | None, typer.Option("--outcome", metavar="COL", help="Column of outcomes from 0 to 1.")
+        str | None,
+        typer.Option("--outcome", metavar="COL", help="Outcome column: 0 to 1, yes/no or text."),
+    ] = None,
+    positive: Annotated[
+        str | None,
+        typer.Option("--positive", metavar="VALUE", help="Its text that counts as outcome 1."),
     ] = None,
     features: Annotated[
         str | None,
@@ -88,7 +94,7 @@ def columns_from(
     """The columns that the options name, over those of the preset."""
     given: dict[str, Any] = {"treatment": treatment, "control": control, "outcome": outcome}
     given |= {"features": _names(features), "treatments": _names(arms), "cost": _cost(cost)}
-    given |= {"probability": probability}
+    given |= {"probability": probability, "positive": positive}
     given = {field: value for field, value in given.items() if value is not None}
     if preset_name is not None:
         return replace(preset(preset_name), **given)
@@ -113,10 +119,13 @@ def _cost(text: str | None) -> str | float | tuple[str, ...] | None:
         return _names(text) if "," in text else text
 
 
-def tell_of(log: Log, columns: Columns | None, unfinished: dict[str, int]) -> None:
-    """Tell what was left out of a log and what it is taken for, and warn where chance alone hardly
-    chose its arms.
+def tell_of(reading: Reading, columns: Columns | None) -> None:
+    """Say how a log was read, and warn where its arms do not look randomised or where a feature
+    alone tells the outcome.
     """
+    log, unfinished = reading.log, reading.unfinished
+    if reading.outcome_values:
+        notes.print(outcome_note(reading.outcome_values))
     if unfinished:
         counts = ", ".join(f"{count:,} {status}" for status, count in unfinished.items())
         notes.print(f"left out, because their outcome is not known: {counts}.", style="yellow")
@@ -140,3 +149,22 @@ def tell_of(log: Log, columns: Columns | None, unfinished: dict[str, int]) -> No
                 "trust these figures.",
                 style="yellow",
             )
+    for leak in leaks(log):
+        notes.print(leak_note(leak), style="yellow", soft_wrap=True)
+
+
+def outcome_note(values: dict[str, int]) -> str:
+    """Which text of the outcome column counts as what.
+
+    >>> outcome_note({"yes": 1, "no": 0})
+    "outcome: 'yes' counts as 1, 'no' counts as 0"
+    """
+    return "outcome: " + ", ".join(f"{text!r} counts as {value}" for text, value in values.items())
+
+
+def leak_note(leak: Leak) -> str:
+    """A warning of one line, and what to do about it."""
+    return (
+        f"warning: {leak.warning}. If it is measured after the treatment, it is not known when you "
+        "decide: leave it out with --features."
+    )

@@ -84,10 +84,6 @@ def command(
 
     `bccb compare --data mine.csv --treatment arm --control none --outcome sale --cost 0.5`
     """
-    if data is None and columns is not None:
-        raise InputError("--data", None, "given, because options name columns of a file")
-    if data is not None and drift:
-        raise InputError("--drift", drift, "used on simulated users, without --data")
     seed_list, budgets = parse_seeds(seeds), budget or [5_000.0]
     _check(policy or [], budgets, jobs, json_file)
     trials, title, known = _trials(data, columns, users, history, drift)
@@ -96,10 +92,7 @@ def command(
     rows = _with_progress(found, len(names) * len(budgets) * len(seed_list))
     rows.sort(key=lambda row: (budgets.index(row.budget), names.index(row.policy), row.seed))
     summary = summarise(rows)
-    if json_file is not None:
-        with written_whole(json_file) as draft:
-            draft.write_text(json.dumps(to_json(rows, summary), indent=1) + "\n", encoding="utf-8")
-        notes.print(f"wrote {json_file}")
+    write_json(json_file, to_json(rows, summary))
     out.print(_table(summary, f"{title}, {_count(len(seed_list), 'seed')}"))
     for line in summary:
         if line.note:
@@ -110,14 +103,19 @@ def _trials(
     data: Path | None, columns: Columns | None, users: int | None, history: int | None, drift: bool
 ) -> tuple[Callable[[int], Trial], str, bool]:
     """What each seed runs on, what to call it, and whether the true effects are known."""
+    if data is not None and drift:
+        raise InputError("--drift", drift, "used on simulated users, without --data")
     if data is None:
+        if columns is not None:
+            raise InputError("--data", None, "given, because options name columns of a file")
         stream, kept = USERS if users is None else users, HISTORY if history is None else history
         for field, value, least in (("--users", stream, 1), ("--history", kept, 0)):
             if value < least:
                 raise InputError(field, value, f"{least} or above")
         title = f"simulator{' with drift' if drift else ''}: {_count(stream, 'user')}"
         return SimulatedTrials(stream, kept, drift), title, True
-    log, unfinished = read_finished(data, columns)
+    reading = read_finished(data, columns)
+    log = reading.log
     stream = min(USERS, log.users) if users is None else users
     if not 1 <= stream <= log.users:
         raise InputError("--users", stream, f"from 1 to {log.users}, the rows of the log")
@@ -127,7 +125,7 @@ def _trials(
         raise InputError(
             "--history", kept, f"from 0 to {left}, the rows outside the stream: lower --users"
         )
-    tell_of(log, columns, unfinished)
+    tell_of(reading, columns)
     outcome = f"{columns.outcome}, " if columns is not None else ""
     title = f"{data.name}: {outcome}{_count(stream, 'user')}"
     return LoggedTrials(log, stream, kept), title, log.effects is not None
@@ -148,9 +146,14 @@ def _check(
             raise InputError(field, values, "named once each")
     for money in budgets:
         budget_in_micros(money, "--budget")
+    check_jobs(jobs)
+    check_json(json_file)
+
+
+def check_jobs(jobs: int | None) -> None:
+    """Refuse a number of processes that cannot be, before the work."""
     if jobs is not None and jobs < 1:
         raise InputError("--jobs", jobs, "1 or above")
-    check_json(json_file)
 
 
 def check_json(path: Path | None) -> None:
@@ -159,6 +162,14 @@ def check_json(path: Path | None) -> None:
         folder = path.parent
         if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
             raise InputError("--json", str(path), "a file in a folder that can be written to")
+
+
+def write_json(path: Path | None, figures: object) -> None:
+    """Write figures where they are wanted."""
+    if path is not None:
+        with written_whole(path) as draft:
+            draft.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+        notes.print(f"wrote {path}")
 
 
 def parse_seeds(text: str) -> list[int]:

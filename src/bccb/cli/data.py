@@ -9,7 +9,7 @@ import typer
 from rich import box
 from rich.table import Table
 
-from bccb.cli.columns import takes_columns
+from bccb.cli.columns import leak_note, outcome_note, takes_columns
 from bccb.cli.console import SETTINGS, out
 from bccb.data import Columns, Description, describe_file
 from bccb.intervals import Interval
@@ -71,8 +71,12 @@ def _print_description(found: Description) -> None:
         out.print(f"\nmissing values: {listed}; {found.incomplete:,} rows left out above")
     else:
         out.print("\nmissing values: none")
+    if found.outcome_values:
+        out.print(outcome_note(found.outcome_values))
     colour = "green" if found.balance.looks_randomised else "red"
     out.print(found.balance.verdict, highlight=False, style=colour)
+    for leak in found.leaks:
+        out.print(leak_note(leak), highlight=False, style="yellow")
 
 
 def _percent(estimate: Interval, sign: str) -> str:

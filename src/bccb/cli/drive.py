@@ -140,8 +140,9 @@ def _read(data: Path | None, columns: Columns | None, conversions: bool) -> Log 
         return None
     if conversions:
         raise InputError("--conversions", conversions, "used on simulated users, without --data")
-    log, unfinished = read_finished(data, columns)
-    tell_of(log, columns, unfinished)
+    reading = read_finished(data, columns)
+    tell_of(reading, columns)
+    log = reading.log
     if log.probabilities is not None:
         allowed = "left out: a shadow campaign needs a randomised trial; bccb evaluate does not"
         raise InputError("the probabilities of the log", "given", allowed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -11,15 +10,14 @@ from rich import box
 from rich.table import Table
 
 from bccb.cli.columns import takes_columns, tell_of
-from bccb.cli.compare import check_json, progress_bar
-from bccb.cli.console import notes, out
+from bccb.cli.compare import check_json, progress_bar, write_json
+from bccb.cli.console import out
 from bccb.data import Columns
 from bccb.data.readers import read_finished
 from bccb.errors import InputError
 from bccb.evaluate.estimates import Estimate
 from bccb.evaluate.evaluation import Evaluation, evaluate_log, evaluate_policies, unsuitable
 from bccb.evaluate.outcome_model import outcome_rates
-from bccb.files import written_whole
 from bccb.money import budget_in_micros
 from bccb.policies import POLICIES, spec_of
 from bccb.types import Log
@@ -62,15 +60,12 @@ def command(
     --probability p --policy bccb --policy cheapest-first --budget 1000`
     """
     _check(policy or [], budget, seed, json_file)
-    log, unfinished = read_finished(file, columns)
-    tell_of(log, columns, unfinished)
+    reading = read_finished(file, columns)
+    tell_of(reading, columns)
+    log = reading.log
     names = [name for name in policy or POLICIES if not unsuitable(name)]
     found = _evaluate(log, names, budget, seed)
-    if json_file is not None:
-        with written_whole(json_file) as draft:
-            told = [one.figures() for one in found]
-            draft.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-        notes.print(f"wrote {json_file}")
+    write_json(json_file, [one.figures() for one in found])
     out.print(_table(found, file.name))
     _print_notes(log, found, [unsuitable(name) for name in policy or POLICIES])
 

@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
-from bccb.cli.console import out
+from bccb.cli.console import notes, out
 from bccb.data import simulate, write_log
+from bccb.data.schema import Columns, columns_of
 
 
 def command(
-    file: Annotated[Path, typer.Argument(metavar="OUT.parquet", help="File to write.")],
+    file: Annotated[Path, typer.Argument(metavar="OUT", help="File to write: .parquet or .csv.")],
     users: Annotated[int, typer.Option("--users", help="Rows to draw.")] = 200_000,
     seed: Annotated[int, typer.Option("--seed", help="Other seeds draw other users.")] = 0,
     outcome: Annotated[str, typer.Option("--outcome", help="conversion or visit.")] = "conversion",
@@ -27,8 +28,20 @@ def command(
 
     `bccb simulate trial.parquet --users 50000` and then `bccb compare --data trial.parquet`
 
+    A Parquet file says what its columns mean; for a CSV file the options to read it are printed.
+
     `bccb compare` streams the rows of a file in random order, which undoes a drift: use its own.
     """
     log = simulate(users, seed, outcome, treatments, drift)  # type: ignore[arg-type]
     write_log(log, file)
     out.print(f"wrote {users:,} users to {file}")
+    if file.suffix.lower() == ".csv":
+        notes.print(f"read it with {_options(columns_of(log))}", soft_wrap=True)
+
+
+def _options(columns: Columns) -> str:
+    """The options that name these columns of a file that cannot name them itself."""
+    return (
+        f"--treatment {columns.treatment} --control {columns.control} --outcome {columns.outcome} "
+        f"--cost {','.join(columns.cost_columns)} --features {','.join(columns.features)}"
+    )

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
-from dataclasses import asdict, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich import box
-from rich.table import Table
 
-from bccb.cli.compare import progress_bar
-from bccb.cli.console import notes, out
-from bccb.errors import InputError
-from bccb.experiments.store import Store
-from bccb.experiments.trust import MONEY, QUICK, Piece, Setup, execute, gather, plan
-from bccb.experiments.trust_claims import claims
-from bccb.experiments.trust_tables import short, tables
-from bccb.files import written_whole
-from bccb.report import markdown, trust
-
-HIDDEN = ("treated", "truth", "width")  # in the files, but too wide for a terminal
-WORDS = ("policy", "method", "test", "figure", "text", "verdict")  # columns of text
+from bccb.cli.compare import check_jobs
+from bccb.cli.studies import show, with_progress
+from bccb.experiments import run_trust
+from bccb.experiments.trust import QUICK, Setup
 
 
 def command(
@@ -63,67 +53,11 @@ def command(
 
     `bccb trust --users 1000 --users 10000 --users 100000 --seeds 50`
     """
-    if jobs is not None and jobs < 1:
-        raise InputError("--jobs", jobs, "1 or above")
+    check_jobs(jobs)
     sizes = tuple(sorted(set(users))) if users else None
     given: dict[str, Any] = {"sizes": sizes, "seeds": seeds}
     given |= {"repetitions": repetitions, "comparisons": comparisons}
     changed = {name: value for name, value in given.items() if value is not None}
     setup = replace(QUICK if quick else Setup(), **changed)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError("--out", str(folder), f"a folder to write to ({error})") from None
-    store, pieces = Store(folder / "trust.jsonl"), plan(setup)
-    _run(pieces, store, jobs or os.cpu_count() or 1)
-    rows = gather(pieces, store)
-    found = tables(setup, rows)
-    judged = [asdict(claim) for claim in claims(setup, rows, found)]
-    told = {"setup": {**asdict(setup), "middle": setup.middle, "money": MONEY}}
-    _write(folder, {**told, "claims": judged, "tables": found})
-    hidden = [*HIDDEN, *(short(users) for users in setup.sizes[1::2])]
-    for name, lines in found.items():
-        if name != "curves":  # too long for a terminal, and drawn
-            out.print(_table(trust.TITLES[name], lines, hidden))
-    out.print(_verdicts(judged))
-    notes.print(f"wrote {folder / 'report.html'}, trust.md, trust.json and figures beside it")
-
-
-def _run(pieces: list[Piece], store: Store, jobs: int) -> None:
-    with progress_bar() as bar:
-        task = bar.add_task("running (compiling first)", total=len(pieces))
-        for made in execute(pieces, store, jobs):
-            bar.update(task, advance=1, description=f"running {made.kind}")
-
-
-def _write(folder: Path, results: dict[str, Any]) -> None:
-    drawn = trust.draw(results["tables"])
-    files = {
-        "trust.json": json.dumps(results, indent=1) + "\n",
-        "trust.md": trust.render(results),
-        "report.html": trust.page(results, drawn),
-        **{f"{name}.svg": figure + "\n" for name, figure in drawn.items()},
-    }
-    for name, text in files.items():
-        with written_whole(folder / name) as draft:
-            draft.write_text(text, encoding="utf-8")
-
-
-def _table(title: str, rows: list[dict[str, Any]], hidden: list[str]) -> Table:
-    table = Table(title=f"\n{title}", box=box.SIMPLE_HEAD, padding=0, show_edge=False)
-    shown = [{key: value for key, value in row.items() if key not in hidden} for row in rows]
-    headings, lines = markdown.cells(shown)
-    for heading in headings:
-        table.add_column(heading, justify="left" if heading in WORDS else "right", no_wrap=True)
-    for line in lines:
-        table.add_row(*line)
-    return table
-
-
-def _verdicts(judged: list[dict[str, Any]]) -> Table:
-    table = Table(title="\nWhat held", box=box.SIMPLE_HEAD, padding=0, show_edge=False)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("claim")
-    for claim in judged:
-        table.add_row(claim["verdict"], f"{claim['text']}: {claim['figure']}")
-    return table
+    work = partial(run_trust, setup, jobs=jobs or os.cpu_count() or 1, folder=folder)
+    show(with_progress(lambda progress: work(progress=progress)), folder, setup)

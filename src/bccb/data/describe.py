@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bccb import checks
+from bccb.data.leakage import Leak, leaks
 from bccb.data.readers import FilePath, read_complete_rows
 from bccb.data.schema import Columns
 from bccb.errors import InputError
@@ -54,6 +55,8 @@ class Description:
     missing: dict[str, int]  # missing or infinite values by column of the file; empty without one
     arms: tuple[Arm, ...]
     balance: Balance
+    leaks: tuple[Leak, ...]  # features that alone tell the outcome
+    outcome_values: dict[str, int]  # which text counts as which outcome; empty for numbers
 
 
 def describe(log: Log) -> Description:
@@ -79,13 +82,18 @@ def describe(log: Log) -> Description:
         Arm(name, count, count / log.users, rate, effect)
         for name, count, rate, effect in zip(names, counts, rates, effects, strict=True)
     )
-    return Description(log.users, 0, {}, arms, check_balance(log))
+    return Description(log.users, 0, {}, arms, check_balance(log), leaks(log), {})
 
 
 def describe_file(path: FilePath, columns: Columns | None = None) -> Description:
     """Describe the complete rows of a file, and count what is missing in the others."""
-    log, missing, incomplete = read_complete_rows(path, columns)
-    return replace(describe(log), missing=missing, incomplete=incomplete)
+    read = read_complete_rows(path, columns)
+    return replace(
+        describe(read.log),
+        missing=read.missing,
+        incomplete=read.incomplete,
+        outcome_values=read.outcome_values,
+    )
 
 
 def check_balance(log: Log) -> Balance:

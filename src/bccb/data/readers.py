@@ -1,10 +1,10 @@
-"""Logs in files: CSV, gzipped CSV, JSON lines and Parquet in, Parquet out."""
+"""Logs in files: CSV, gzipped CSV, JSON lines and Parquet in, Parquet and CSV out."""
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -12,8 +12,9 @@ import numpy as np
 
 from bccb import checks
 from bccb.data import costs
+from bccb.data import outcomes as texts
 from bccb.data.formats import check_header, load_polars, readable, scan_file, suffix_of
-from bccb.data.schema import METADATA_KEY, Columns, as_text, columns_of, one_of
+from bccb.data.schema import METADATA_KEY, Columns, as_text, columns_of, one_of, quoted
 from bccb.errors import InputError
 from bccb.files import written_whole
 from bccb.money import COST_RANGE, LEAST_COST, MICROS, MOST_COST, cost_micros
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 FilePath: TypeAlias = str | os.PathLike[str]
 
+WRITTEN = (".parquet", ".csv")
 MOST_LEVELS = 50  # of a categorical feature, and of the treatment column
 
 
@@ -40,47 +42,60 @@ def read_log(path: FilePath, columns: Columns | None = None) -> Log:
     Text and true/false features become one column for each level but the most frequent, such as
     ``channel=Web``. Without ``columns`` the file must be one that `write_log` or the service wrote.
     """
-    return read_finished(path, columns)[0]
+    return read_finished(path, columns).log
 
 
-def read_finished(path: FilePath, columns: Columns | None = None) -> tuple[Log, dict[str, int]]:
-    """The same, and how many decisions without an outcome were left out, by their status.
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A log from a file, and what its reader should be told about how it was read."""
 
-    Only a log that tells the status of its rows may have any; else a missing outcome is refused.
+    log: Log
+    unfinished: dict[str, int]  # rows left out because they have no outcome yet, by their status
+    outcome_values: dict[str, int]  # which text counts as which outcome; empty for numbers
+    missing: dict[str, int] = field(default_factory=dict)  # values by column
+    incomplete: int = 0  # rows left out because something is missing in them
+
+
+def read_finished(path: FilePath, columns: Columns | None = None) -> Reading:
+    """Read a log of which nothing is missing except the outcomes of unfinished decisions.
+
+    Only a log with the status of its rows may have any; otherwise a missing outcome is refused.
     """
     table = _read_table(checks.path("path", path), columns)
     unfinished = table.drop_unfinished()
     missing = {name: count for name, count in table.missing().items() if count}
     if missing:
         where = " and ".join(f"column {name!r}" for name in missing)
-        field = f"the number of missing or infinite values in {where}"
+        what = f"the number of missing or infinite values in {where}"
         total = sum(missing.values())
-        raise InputError(field, total, "0: fill them in, or drop these rows or columns")
-    return table.to_log(), unfinished
+        raise InputError(what, total, "0: fill them in, or drop these rows or columns")
+    outcome_values = table.number_outcomes()
+    return Reading(table.to_log(), unfinished, outcome_values)
 
 
-def read_complete_rows(
-    path: FilePath, columns: Columns | None = None
-) -> tuple[Log, dict[str, int], int]:
-    """The log of the rows that miss nothing, missing values by column, the number of other rows."""
+def read_complete_rows(path: FilePath, columns: Columns | None = None) -> Reading:
+    """Read the rows of which nothing is missing, and count the others."""
     table = _read_table(checks.path("path", path), columns)
     missing = table.missing()
     incomplete = table.drop_incomplete() if any(missing.values()) else 0
     if not table.frame.height:
         where = ", ".join(f"{name!r} ({count})" for name, count in missing.items() if count)
         raise InputError("the number of complete rows", 0, f"at least 1: see columns {where}")
-    return table.to_log(), missing, incomplete
+    outcome_values = table.number_outcomes()
+    return Reading(table.to_log(), {}, outcome_values, missing, incomplete)
 
 
 def write_log(log: Log, path: FilePath) -> None:
-    """Write a log to a Parquet file, from which `read_log` reads the same log again.
+    """Write a log to a .parquet file, from which `read_log` reads the same log again, or to a .csv
+    file, which cannot hold its columns' meaning: `read_log` then needs ``columns_of(log)``.
 
     The file appears whole or not at all.
     """
     checks.instance("log", log, Log, "a Log")
     polars, target, columns = load_polars(), checks.path("path", path), columns_of(log)
-    if suffix_of(target) != ".parquet":
-        raise InputError("path", str(path), "a .parquet file")
+    suffix = suffix_of(target)
+    if suffix not in WRITTEN:
+        raise InputError("path", str(path), f"a file that ends in {quoted(WRITTEN)}")
     arms = polars.Series([columns.control, *columns.treatments]).gather(log.actions)
     parts = {columns.treatment: arms, columns.outcome: log.outcomes}
     parts |= zip(columns.features, log.features.T, strict=True)
@@ -89,10 +104,13 @@ def write_log(log: Log, path: FilePath) -> None:
         parts |= zip(columns.effects, log.effects.T, strict=True)
     if log.probabilities is not None:
         parts |= zip(columns.probability_columns, [log.probabilities], strict=True)
-    told = columns.metadata()
+    frame = polars.DataFrame(parts)
     with written_whole(target) as draft:
         try:
-            polars.DataFrame(parts).write_parquet(draft, metadata=told)
+            if suffix == ".csv":
+                frame.write_csv(draft)
+            else:
+                frame.write_parquet(draft, metadata=columns.metadata())
         except polars.exceptions.PolarsError as error:  # a full disk, say
             raise OSError(str(error)) from None
 
@@ -133,6 +151,13 @@ class _Table:
             status.filter(~known).cast(load_polars().String).fill_null("unknown").value_counts()
         )
         return dict(sorted(counts.iter_rows()))
+
+    def number_outcomes(self) -> dict[str, int]:
+        """Replace outcomes in words by 0 and 1; which word became which."""
+        name = self.columns.outcome
+        series, values = texts.as_numbers(self.frame[name], self.columns.positive)
+        self.frame = self.frame.with_columns(series)
+        return values
 
     def to_log(self) -> Log:
         """The log, checked. It takes columns out of the frame, so as to hold them once."""
@@ -218,8 +243,8 @@ def _select_arms(frame: pl.DataFrame, columns: Columns) -> tuple[pl.DataFrame, l
     _check_type(arm, "treatment", text_too=True)
     values = arm.filter(_present(arm)).unique().to_list()
     if len(values) > MOST_LEVELS:
-        field = f"the number of values of treatment column {arm.name!r}"
-        raise InputError(field, len(values), f"at most {MOST_LEVELS}")
+        what = f"the number of values of treatment column {arm.name!r}"
+        raise InputError(what, len(values), f"at most {MOST_LEVELS}")
     named = {as_text(value): value for value in sorted(values)}
     spelled_out = set(named) <= {columns.control, *columns.treatments}
     for role, names in (("control", (columns.control,)), ("treatment", columns.treatments)):
@@ -228,8 +253,8 @@ def _select_arms(frame: pl.DataFrame, columns: Columns) -> tuple[pl.DataFrame, l
                 raise InputError(role, name, f"a value of {arm.name!r}, {one_of(name, named)}")
     treatments = columns.treatments or [name for name in named if name != columns.control]
     if not treatments:
-        field = f"the number of rows whose {arm.name!r} is not {columns.control!r}"
-        raise InputError(field, 0, "at least 1")
+        what = f"the number of rows whose {arm.name!r} is not {columns.control!r}"
+        raise InputError(what, 0, "at least 1")
     arms = [named.pop(name, name) for name in (columns.control, *treatments)]
     if named:  # what is left there are the arms that nobody asked for
         if columns.probability is not None:
@@ -259,9 +284,9 @@ def _levels(series: pl.Series) -> list[Any]:
         return [None]
     levels = sorted(series.unique().to_list())
     if len(levels) > MOST_LEVELS:
-        field = f"the number of levels of feature {series.name!r}"
+        what = f"the number of levels of feature {series.name!r}"
         allowed = f"at most {MOST_LEVELS}: group the rare ones, or leave the feature out"
-        raise InputError(field, len(levels), allowed)
+        raise InputError(what, len(levels), allowed)
     reference = max(levels, key=lambda level: int((series == level).sum()))
     return [level for level in levels if level != reference]
 

@@ -14,6 +14,7 @@ from bccb.money import cost_in_micros
 from bccb.types import Log
 
 MOST_LISTED = 20  # names in one error message
+OPTIONAL = ("probability", "status", "positive")  # names that a log may do without
 METADATA_KEY = "bccb"  # in the metadata of Parquet files that tell their own columns
 
 
@@ -31,7 +32,7 @@ class Columns:
 
     treatment: str  # the column that tells the arm
     control: str  # its value for "left alone"
-    outcome: str  # a column of numbers from 0 to 1
+    outcome: str  # a column of numbers from 0 to 1, of true/false, or of two texts
     features: tuple[str, ...] = ()  # empty: every column that no other field names
     treatments: tuple[str, ...] = ()  # actions 1..K in this order, other rows are dropped;
     # empty: every value but the control, sorted
@@ -43,6 +44,8 @@ class Columns:
     probability: str | None = None  # a column: how likely the action was, in a log of decisions
     status: str | None = None  # a column: why an outcome is missing, in a log of the service; rows
     # without an outcome are then left out, not refused
+    positive: str | None = None  # the text that counts as outcome 1, where the word itself does not
+    # say so, as yes, true and converted do
 
     def __post_init__(self) -> None:
         self._check_kinds()
@@ -65,9 +68,9 @@ class Columns:
 
     def _check_kinds(self) -> None:
         """Refuse what is no name, no names or no number where there must be one."""
-        for field in ("treatment", "control", "outcome", "probability", "status"):
+        for field in ("treatment", "control", "outcome", *OPTIONAL):
             name = getattr(self, field)
-            missing = name is None and field in ("probability", "status")
+            missing = name is None and field in OPTIONAL
             if not missing and not (isinstance(name, str) and name):
                 raise InputError(field, name, "a name")
         lists = {field: getattr(self, field) for field in ("features", "treatments", "excluded")}

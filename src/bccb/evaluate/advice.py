@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
-from itertools import chain
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +13,7 @@ from bccb import checks
 from bccb.data.simulator import MOST_USERS, Outcome, load_model
 from bccb.errors import InputError
 from bccb.evaluate.choice import Choice, Evidence, choose
+from bccb.evaluate.parallel import fan_out
 from bccb.evaluate.rivals import Gains, Run, measure, rivals_of
 from bccb.evaluate.statistics import Interval
 from bccb.evaluate.trials import LoggedTrials, SimulatedTrials, Trial
@@ -99,7 +98,7 @@ def advise(
 
     Simulated users, whose ``outcome`` may be a visit, stand for the real ones. Where ``history`` is
     the log of a trial, its users do: a stream is cut from it for each seed, and the other rows are
-    history. ``told`` hears of each run as it ends, from any of the ``jobs`` threads.
+    history. ``jobs`` processes run the seeds, and ``told`` is called with each run.
 
     >>> advise(budget=20, users=400, seeds=range(4)).recommended
     'pooled-bayes'
@@ -112,24 +111,24 @@ def advise(
         trials, setting = _drawn(money, users, history, outcome)
     names = rivals_of(setting.measured_history)
 
-    def work(seed: int) -> list[tuple[Run, Gains]]:
-        found = []
-        for run, gains in measure(trials(seed), names, setting.measured_budget, seed):
-            found.append((run, gains))
-            if told is not None:
-                told(run)
-        return found
-
-    runs: list[Run] = []
+    by_seed: dict[int, list[Run]] = {}
     totals = {name: np.zeros(setting.history) for name in names if setting.outcome is None}
-    with warnings.catch_warnings(), ThreadPoolExecutor(jobs) as pool:
-        # fits silence their own, but threads that do so at once undo each other's filters
-        warnings.filterwarnings("ignore", module="sklearn")
-        for run, gains in chain.from_iterable(pool.map(work, seeds)):
-            runs.append(run)
+    work = partial(_run_seed, trials, names, setting.measured_budget)
+    for found in fan_out(work, list(seeds), jobs):
+        for run, gains in found:
+            by_seed.setdefault(run.seed, []).append(run)
             if totals:
                 totals[run.policy][gains.rows] += gains.each
+            if told is not None:
+                told(run)
+    runs = [run for seed in seeds for run in by_seed[seed]]  # whichever was ready first
     return conclude(setting, runs, totals)
+
+
+def _run_seed(
+    trials: Callable[[int], Trial], names: Sequence[str], budget: float, seed: int
+) -> list[tuple[Run, Gains]]:
+    return list(measure(trials(seed), names, budget, seed))
 
 
 def _check(budget: float, users: int, seeds: Sequence[int], jobs: int) -> float:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, replace
-from queue import SimpleQueue
-from threading import Event
+from functools import partial
 from typing import Any
 
 from bccb.errors import FitError, InputError
+from bccb.evaluate.parallel import fan_out
 from bccb.evaluate.replay import Replay, replay
 from bccb.evaluate.trials import Trial
 from bccb.pacers.budget_forecast import exhausting_price
@@ -63,38 +62,20 @@ def compare(
     seeds: Sequence[int],
     jobs: int = 1,
 ) -> Iterator[Row]:
-    """Yield a row for each policy, budget and seed, as each is ready; ``jobs`` threads run them.
-
-    Threads are enough, because the compiled loops run without the interpreter's lock, and the log
-    is not copied.
+    """Yield a row for each policy, budget and seed, a seed at a time as each is ready; ``jobs``
+    processes run them.
     """
-    if jobs < 1:
-        raise InputError("jobs", jobs, "1 or above")
-    specs = [spec_of(name) for name in policies]
-    done: SimpleQueue[Row] = SimpleQueue()
-    stopped = Event()
+    specs = tuple(spec_of(name) for name in policies)
+    work = partial(_run_seed, trials, specs, tuple(budgets))
+    for rows in fan_out(work, list(seeds), jobs):
+        yield from rows
 
-    def work(seed: int) -> None:
-        trial = trials(seed)
-        for spec in specs:
-            for row in run(trial, spec, budgets, seed):
-                done.put(row)
-                if stopped.is_set():
-                    return
 
-    with ThreadPoolExecutor(jobs) as pool:
-        waiting: set[Future[None]] = {pool.submit(work, seed) for seed in seeds}
-        try:
-            while waiting:
-                finished, waiting = wait(waiting, timeout=0.1, return_when=FIRST_COMPLETED)
-                while not done.empty():
-                    yield done.get()
-                for future in finished:
-                    future.result()
-        finally:  # also where the caller stops asking, or a run failed
-            stopped.set()
-            for future in waiting:
-                future.cancel()
+def _run_seed(
+    trials: Callable[[int], Trial], specs: Sequence[Spec], budgets: Sequence[float], seed: int
+) -> list[Row]:
+    trial = trials(seed)
+    return [row for spec in specs for row in run(trial, spec, budgets, seed)]
 
 
 def run(trial: Trial, spec: Spec, budgets: Sequence[float], seed: int) -> Iterator[Row]:

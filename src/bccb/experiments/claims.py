@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from bccb.errors import MissingExtraError
 from bccb.evaluate.statistics import LEVEL
-from bccb.experiments.paper import OURS, Setup
+from bccb.experiments.experiment import Claim, Verdict
+from bccb.report.looks import OURS
 
-Verdict: TypeAlias = Literal["holds", "does not hold", "cannot tell"]
 Row: TypeAlias = Mapping[str, Any]
 
 RIVALS = ("thompson", "budgeted-thompson", "hte-greedy", "uplifting-bandit")
@@ -19,15 +18,6 @@ RATIOS = (2.3, 3.6)
 LEAST_SEEDS = 5
 ROBUST = 0.3  # a coefficient of variation below this counts as robust
 SAMPLE_ORDER = ("bccb", "budgeted-thompson", "hte-greedy", "thompson")
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """One claim with its verdict and the figure that decides it."""
-
-    text: str
-    verdict: Verdict
-    figure: str
 
 
 def best_at_every_budget(rows: Sequence[Row]) -> Claim:
@@ -137,28 +127,6 @@ def same_ranking(treated: Sequence[Row], incremental: Sequence[Row]) -> Claim:
     against = f"against bccb {len(apart)}, surely {len(surely)}"
     figure = f"{others} of {len(incremental)} ranks differ; {against}"
     return Claim("treated and incremental conversions rank the methods alike", verdict, figure)
-
-
-def claims(setup: Setup, tables: Mapping[str, Sequence[Row]], crossover: int | None) -> list[Claim]:
-    """Every claim that these tables can judge; none with so few seeds that chance decides."""
-    seeds = len(setup.seeds)
-    if seeds < LEAST_SEEDS:
-        return []
-    found = []
-    if "online" in tables:
-        found += [best_at_every_budget(tables["online"]), beyond_doubt(tables["online"])]
-    if "crossover" in tables:
-        found.append(crossover_point(tables["crossover"], crossover))
-        found.append(failure_on_little_history(tables["crossover"], seeds))
-    if "stability" in tables:
-        found.append(steadier(tables["stability"], seeds))
-    if "sensitivity" in tables:
-        found.append(robust(tables["sensitivity"]))
-    if "diagnostics" in tables:
-        found.append(sample_order(tables["diagnostics"]))
-    if "online" in tables and "incremental" in tables:
-        found.append(same_ranking(tables["online"], tables["incremental"]))
-    return found
 
 
 def _rivals(rows: Sequence[Row]) -> list[Row]:

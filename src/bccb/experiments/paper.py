@@ -11,10 +11,9 @@ from bccb.errors import InputError
 from bccb.experiments.plan import Run
 from bccb.pacers import PACERS
 from bccb.policies import POLICIES, spec_of
+from bccb.report.looks import OFFLINE, OURS
 from bccb.spec import Spec
 
-OURS = "bccb"
-OFFLINE = "offline-uplift"
 USERS = 100_000
 BUDGETS = (1_000.0, 2_000.0, 3_000.0, 5_000.0, 8_000.0)
 MIDDLE = 5_000.0  # the budget of every experiment but the first
@@ -160,22 +159,6 @@ def ablation(setup: Setup) -> list[Run]:
     return [
         Run.of(spec, setup.middle, seed, largest) for spec in combinations() for seed in setup.seeds
     ]
-
-
-EXPERIMENTS = MappingProxyType(
-    {
-        "online": online,
-        "crossover": crossover,
-        "sensitivity": sensitivity,
-        "diagnostics": diagnostics,
-        "stability": crossover,
-        "ablation": ablation,
-        "history": history,
-        "advantage": history,
-        "incremental": online,
-        "naive": online,
-    }
-)
 
 
 def at(setup: Setup, name: str, budget: float, seed: int) -> Run:

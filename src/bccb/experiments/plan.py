@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,8 @@ class Run:
 
     def key(self, world: str) -> str:
         """What this run's result is stored under, in a world of data and sources."""
-        text = json.dumps([asdict(self), world], sort_keys=True, default=dict)
+        told = asdict(replace(self, spec=replace(self.spec, about="")))  # words change no figure
+        text = json.dumps([told, world], sort_keys=True, default=dict)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

@@ -6,8 +6,7 @@ Decision-Making (2026), tables 1 to 5. Column names are those of our own tables.
 
 from __future__ import annotations
 
-from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 _METHODS = ("thompson", "budgeted-thompson", "hte-greedy", "uplifting-bandit", "bccb")
 _ONLINE = {  # budget: mean and deviation of each method
@@ -44,29 +43,27 @@ _SAMPLES = {  # method: matched, its deviation, proposed and realised share
 }
 _STABILITY = {2_000: 3.62, 5_000: 2.64, 7_500: 3.31, 10_000: 2.43, 50_000: 2.34}
 
-PUBLISHED: MappingProxyType[str, list[dict[str, Any]]] = MappingProxyType(
-    {
-        "online": [
-            {"budget": budget, "policy": name, "mean": mean, "deviation": deviation}
-            for budget, row in _ONLINE.items()
-            for name, (mean, deviation) in zip(_METHODS, row, strict=True)
-        ],
-        "crossover": [
-            {"n": n, "offline_mean": mean, "offline_deviation": deviation}
-            for n, (mean, deviation) in _OFFLINE.items()
-        ],
-        "sensitivity": [
-            {"parameter": parameter, "value": value, "mean": mean}
-            for parameter, row in _SWEEPS.items()
-            for value, mean in row.items()
-        ],
-        "diagnostics": [
-            {"policy": name, "mean": mean, "deviation": spread, "proposed": p, "realised": r}
-            for name, (mean, spread, p, r) in _SAMPLES.items()
-        ],
-        "stability": [
-            {"n": n, "offline": _OFFLINE[n][1], "ours": 16.2, "ratio": ratio}
-            for n, ratio in _STABILITY.items()
-        ],
-    }
-)
+Rows: TypeAlias = list[dict[str, Any]]
+
+ONLINE: Rows = [
+    {"budget": budget, "policy": name, "mean": mean, "deviation": deviation}
+    for budget, row in _ONLINE.items()
+    for name, (mean, deviation) in zip(_METHODS, row, strict=True)
+]
+CROSSOVER: Rows = [
+    {"n": n, "offline_mean": mean, "offline_deviation": deviation}
+    for n, (mean, deviation) in _OFFLINE.items()
+]
+SENSITIVITY: Rows = [
+    {"parameter": parameter, "value": value, "mean": mean}
+    for parameter, row in _SWEEPS.items()
+    for value, mean in row.items()
+]
+DIAGNOSTICS: Rows = [
+    {"policy": name, "mean": mean, "deviation": spread, "proposed": p, "realised": r}
+    for name, (mean, spread, p, r) in _SAMPLES.items()
+]
+STABILITY: Rows = [
+    {"n": n, "offline": _OFFLINE[n][1], "ours": 16.2, "ratio": ratio}
+    for n, ratio in _STABILITY.items()
+]

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import Any, TypeAlias
-
 import numpy as np
 
 from bccb.evaluate.statistics import holm, paired_bootstrap, paired_t
 from bccb.experiments import paper
-from bccb.experiments.paper import OFFLINE, OURS, Setup
+from bccb.experiments.experiment import Results, Row
+from bccb.experiments.paper import Setup
 from bccb.experiments.plan import Run
+from bccb.report.looks import OFFLINE, OURS
 from bccb.types import Floats
 
 CHEAPEST = "cheapest-first"
-
-Results: TypeAlias = Callable[[Run], Mapping[str, Any]]
-Row: TypeAlias = dict[str, Any]
 
 
 def online(setup: Setup, results: Results, figure: str = "conversions") -> list[Row]:
@@ -183,22 +178,6 @@ def naive(setup: Setup, results: Results) -> list[Row]:
             told = {"difference": difference, "low": low, "high": high}
             rows.append({"budget": budget, "policy": name, **told, "p": paired_t(values, rival)})
     return rows
-
-
-TABLES = MappingProxyType(
-    {
-        "online": online,
-        "crossover": crossover,
-        "sensitivity": sensitivity,
-        "diagnostics": diagnostics,
-        "stability": stability,
-        "ablation": ablation,
-        "history": history,
-        "advantage": advantage,
-        "incremental": incremental,
-        "naive": naive,
-    }
-)
 
 
 def _over_seeds(

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from bccb.data import simulate
 from bccb.data.simulator import load_model
 from bccb.data.world import simulate_world
-from bccb.errors import FitError, InputError, MissingExtraError
+from bccb.errors import FitError, InputError
 from bccb.evaluate.coverage import Finding, try_once
 from bccb.evaluate.live import Live, best, live
+from bccb.evaluate.parallel import fan_out
 from bccb.evaluate.replay import Replay, replay
 from bccb.evaluate.statistics import paired_bootstrap, paired_t
 from bccb.evaluate.trials import PAST
@@ -216,8 +217,8 @@ def _finding(one: Finding) -> Row:
 CHUNK = 25  # repetitions or comparisons of one piece
 
 
-def plan(setup: Setup) -> list[Piece]:
-    """All pieces, those that take longest first, so that no process is left waiting at the end."""
+def lives(setup: Setup) -> list[Piece]:
+    """Every seed with the sizes that it is run at, the longest work of all."""
     pieces: list[Piece] = []
     for seed in range(setup.seeds):
         sizes = tuple(
@@ -227,39 +228,34 @@ def plan(setup: Setup) -> list[Piece]:
         )
         if sizes:
             pieces.append(Lives(seed, sizes, setup.history))
-    for kind, total in ((Estimates, setup.repetitions), (Twins, setup.comparisons)):
-        for first in range(0, total, CHUNK):
-            pieces.append(kind(first, min(CHUNK, total - first)))
     return pieces
+
+
+def estimates(setup: Setup) -> list[Piece]:
+    """All repetitions of the estimates."""
+    return [Estimates(*chunk) for chunk in _chunks(setup.repetitions)]
+
+
+def copies(setup: Setup) -> list[Piece]:
+    """All comparisons of a policy with its copy."""
+    return [Twins(*chunk) for chunk in _chunks(setup.comparisons)]
+
+
+def _chunks(total: int) -> list[tuple[int, int]]:
+    """The first number and the count of each piece."""
+    return [(first, min(CHUNK, total - first)) for first in range(0, total, CHUNK)]
 
 
 def execute(pieces: Sequence[Piece], store: Store, jobs: int = 1) -> Iterator[Piece]:
     """Make the pieces that are missing in the store; yield each as it is done."""
-    if jobs < 1:
-        raise InputError("jobs", jobs, "1 or above")
-    try:
-        from joblib import Parallel, delayed
-    except ImportError:
-        raise MissingExtraError("joblib", "lab") from None
     missing = [piece for piece in pieces if store.get(world_of(piece)) is None]
-    pool = Parallel(n_jobs=jobs, return_as="generator_unordered")
-    for piece, rows in pool(delayed(_made)(piece) for piece in missing):
+    for piece, rows in fan_out(_made, missing, jobs):
         store.add([(world_of(piece), {"rows": rows})])
         yield piece
 
 
 def _made(piece: Piece) -> tuple[Piece, list[Row]]:
     return piece, piece.make()
-
-
-def gather(pieces: Sequence[Piece], store: Store) -> dict[str, list[Row]]:
-    """All rows of each kind, in the order of the pieces."""
-    rows: dict[str, list[Row]] = {}
-    for piece in pieces:
-        found = store.get(world_of(piece))
-        assert found is not None, piece
-        rows.setdefault(piece.kind, []).extend(found["rows"])
-    return rows
 
 
 def begins_cold(name: str) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from bccb.evaluate.statistics import LEVEL, paired_t, share_interval
-from bccb.experiments.claims import Claim, Row, Verdict
+from bccb.experiments.claims import Row
+from bccb.experiments.experiment import Claim, Verdict
 from bccb.experiments.trust import LEAST_SEEDS, ORACLE, UNRESERVED, Setup, begins_cold
 from bccb.experiments.trust_tables import NAMES, over_seeds
 from bccb.policies import DEFAULT
@@ -150,21 +150,3 @@ def _least_share(row: Row, level: float) -> float:
     """The lower end of the interval at this level, which allows for several rows."""
     n = row["comparisons"]
     return share_interval(round(row["differ"] * n), n, level).low
-
-
-def claims(
-    setup: Setup, rows: Mapping[str, Sequence[Row]], tables: Mapping[str, Sequence[Any]]
-) -> list[Claim]:
-    """Every claim."""
-    lives, repetitions = rows["lives"], setup.repetitions
-    return [
-        below_the_oracle(lives),
-        least_regret(setup, lives),
-        slower_than_users(tables["exponents"]),
-        cost_of_the_reserve(setup, lives),
-        unbiased(tables["estimators"], repetitions),
-        covering(tables["estimators"], repetitions),
-        covering_own_log(tables["estimators"], repetitions),
-        quiet_twins(tables["twins"], "paired t"),
-        quiet_twins(tables["twins"], "paired bootstrap"),
-    ]

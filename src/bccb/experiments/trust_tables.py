@@ -158,17 +158,6 @@ def twins(rows: Sequence[Row]) -> list[dict[str, Any]]:
     return found
 
 
-def tables(setup: Setup, rows: Mapping[str, Sequence[Row]]) -> dict[str, list[dict[str, Any]]]:
-    """All tables, by name."""
-    return {
-        "values": values(setup, rows["lives"]),
-        "exponents": exponents(setup, rows["lives"]),
-        "estimators": estimators(rows["estimates"]),
-        "twins": twins(rows["twins"]),
-        "curves": curves(setup, rows["lives"]),
-    }
-
-
 def _at(rows: Sequence[Row], users: int, policy: str) -> list[Row]:
     found = [row for row in rows if row["users"] == users and row["policy"] == policy]
     return sorted(found, key=lambda row: int(row["seed"]))

@@ -13,8 +13,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from bccb.errors import MissingExtraError
-from bccb.experiments.paper import OURS
-from bccb.report.looks import SETTINGS, look_of
+from bccb.report.looks import OURS, SETTINGS, look_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

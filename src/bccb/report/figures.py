@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from bccb.experiments.paper import OFFLINE, OURS
 from bccb.report.drawing import band, beside, legend, line, svg, thousands
-from bccb.report.looks import INK, look_of
+from bccb.report.looks import INK, OFFLINE, OURS, look_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from math import isfinite
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from bccb.errors import InputError
-from bccb.experiments.paper import OURS
+from bccb.report.columns import column, is_key, is_text
+from bccb.report.looks import OURS
 from bccb.report.rows import joined
-from bccb.report.style import STYLE
+from bccb.report.templating import rendered
 
 Row: TypeAlias = Mapping[str, Any]
 
-# Columns that say which row it is: shown as they are, and what published rows are found by.
-IDENTITY = (
-    *("n", "budget", "policy", "against", "parameter", "value"),
-    *("estimator", "explorer", "pacer"),
-)
-WORDS = ("policy", "against", "parameter", "estimator", "explorer", "pacer")  # columns of text
 VERDICTS = MappingProxyType(
     {  # verdict: its class and its sign, so that colour is never alone
         "holds": ("holds", "✓"),
@@ -44,36 +38,50 @@ class Section:
     ours: str = OURS  # the policy that stands out
 
 
-def report(
+class Heading(NamedTuple):
+    """The head of a column."""
+
+    name: str
+    kind: str  # its classes
+    about: str
+
+
+class Line(NamedTuple):
+    """A row of text."""
+
+    kind: str  # its classes
+    cells: list[str]
+
+
+class Table(NamedTuple):
+    """A table as text. Its columns may stand in parts, each with a heading over it."""
+
+    title: str
+    parts: list[tuple[str, int]]  # headings, and how many columns each is over
+    headings: list[Heading]
+    lines: list[Line]
+
+
+def page(
     title: str, intro: Sequence[str], claims: Sequence[Row], sections: Sequence[Section]
 ) -> str:
     """The page. A claim has ``claim``, ``verdict`` and whatever else its row should show.
 
     A claim's ``section``, where it has one, is the name of the section that tells more.
     """
-    named = [("claims", "Claims"), *((section.name, section.title) for section in sections)]
-    links = "".join(f'<li><a href="#{escape(to)}">{escape(text)}</a></li>' for to, text in named)
-    body = "\n".join(_section(section) for section in sections)
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{escape(title)}</title>
-<style>{STYLE}</style>
-</head>
-<body>
-<a class="skip" href="#main">Skip to the content</a>
-<header><h1>{escape(title)}</h1>{_paragraphs(intro)}</header>
-<nav aria-label="Sections"><ol>{links}</ol></nav>
-<main id="main">
-{_claims(claims)}
-{body}
-</main>
-</body>
-</html>
-"""
+    found = [claim["verdict"] for claim in claims]
+    for verdict in found:
+        if verdict not in VERDICTS:
+            raise InputError("verdict", verdict, f"one of {', '.join(VERDICTS)}")
+    return rendered(
+        "page.html",
+        title=title,
+        intro=[text.strip() for text in intro if text.strip()],
+        verdicts=VERDICTS,
+        counts={name: found.count(name) for name in VERDICTS},
+        claims=_claims(claims),
+        sections=[(section, _results(section) if section.rows else None) for section in sections],
+    )
 
 
 def number(value: float) -> str:
@@ -107,45 +115,18 @@ def probability(p: float) -> str:
     return "p > 0.999" if p > 0.999 else f"p = {p:.3f}"
 
 
-def _section(section: Section) -> str:
-    name = escape(section.name)
-    table = _results(section) if section.rows else ""
-    figure = ""
-    if section.figure_svg is not None:
-        label = f"Figure: {section.title}"
-        figure = f"<figure{_scrolling(label)}>{section.figure_svg}</figure>"
-    return (
-        f'<section id="{name}" aria-labelledby="{name}-title">'
-        f'<h2 id="{name}-title">{escape(section.title)}</h2>'
-        f"{_paragraphs(section.text.splitlines())}{figure}{table}</section>"
-    )
-
-
-def _claims(claims: Sequence[Row]) -> str:
-    """The claims with their verdicts, and how many of each there are."""
-    found = [claim["verdict"] for claim in claims]
-    counts = "".join(f"<span>{_badge(name)} {found.count(name)}</span>" for name in VERDICTS)
+def _claims(claims: Sequence[Row]) -> Table:
+    """The claims, what each is about first."""
     names = [name for name in _headings(claims) if name not in ("claim", "verdict")]
     names = ["claim", "verdict", *names]
-    table = _table("Claims", {"": names}, [[claim.get(name) for name in names] for claim in claims])
-    return (
-        '<section id="claims" aria-labelledby="claims-title"><h2 id="claims-title">Claims</h2>'
-        f'<p class="counts">{counts}</p>{table}</section>'
-    )
+    return _table("Claims", {"": names}, [[claim.get(name) for name in names] for claim in claims])
 
 
-def _badge(verdict: str) -> str:
-    if verdict not in VERDICTS:
-        raise InputError("verdict", verdict, f"one of {', '.join(VERDICTS)}")
-    kind, sign = VERDICTS[verdict]
-    return f'<span class="badge {kind}"><span aria-hidden="true">{sign}</span> {verdict}</span>'
-
-
-def _results(section: Section) -> str:
+def _results(section: Section) -> Table:
     """Ours and, in the same row where it is about the same thing, the published figures."""
     ours = [_compact(row, number) for row in section.rows]
     published = [_compact(row, exact) for row in section.published_rows or ()]
-    keys = [name for name in _headings(ours) if name in IDENTITY]
+    keys = [name for name in _headings(ours) if is_key(name)]
     parts = {"": keys}
     for part, rows in (("Ours", ours), ("Published", published)):
         parts[part] = [name for name in _headings(rows) if name not in keys]
@@ -162,7 +143,7 @@ def _results(section: Section) -> str:
 
 def _compact(row: Row, written: Callable[[float], str]) -> Row:
     """A row as text, but for its keys. What has an error of its own is a figure and no key."""
-    keys = {name for name in row if name in IDENTITY and f"{name}_se" not in row}
+    keys = {name for name in row if is_key(name) and f"{name}_se" not in row}
     return joined(
         {
             name: value if name in keys or value is None else _text(name, value, written)
@@ -199,53 +180,36 @@ def _plain(value: Any) -> Any:
 
 def _table(
     title: str, parts: Mapping[str, list[str]], rows: Sequence[Sequence[Any]], ours: str = ""
-) -> str:
-    """A table whose columns stand in parts, with a heading over each part that has a name.
+) -> Table:
+    """A table whose columns stand in parts; the heads of parts show where one is published.
 
     Rows about the policy ``ours`` stand out.
     """
-    columns = [
-        (name, _kind(name, place)) for names in parts.values() for place, name in enumerate(names)
+    headings = [
+        Heading(name, _kind(name, place), column(name).about)
+        for names in parts.values()
+        for place, name in enumerate(names)
     ]
-    over = "".join(
-        f'<{tag} class="part" colspan="{len(names)}">{part}</{tag}>'
-        for part, names in parts.items()
-        for tag in ("th" if part else "td",)
-    )
-    heads = "".join(
-        f'<th scope="col" class="{kind}">{escape(name.replace("_", " "))}</th>'
-        for name, kind in columns
-    )
     grouped = len({row[0] for row in rows}) < len(rows)
     lines = []
     for place, row in enumerate(rows):
         new = grouped and (place == 0 or rows[place - 1][0] != row[0])
-        cells = "".join(
-            f'<td class="{kind}">{_cell(name, value)}</td>'
-            for (name, kind), value in zip(columns, row, strict=True)
-        )
         kind = f"{'new' if new else ''} {'ours' if ours in row else ''}".strip()
-        lines.append(f'<tr class="{kind}">{cells}</tr>\n')
-    top = f"<tr>{over}</tr>" if parts.get("Published") else ""
-    return (
-        f"<div{_scrolling(f'Table: {title}')}><table><thead>{top}<tr>{heads}</tr></thead>"
-        f"<tbody>{''.join(lines)}</tbody></table></div>"
-    )
+        cells = [_cell(head.name, value) for head, value in zip(headings, row, strict=True)]
+        lines.append(Line(kind, cells))
+    over = [(part, len(names)) for part, names in parts.items()] if parts.get("Published") else []
+    return Table(title, over, headings, lines)
 
 
 def _kind(name: str, place: int) -> str:
     """A column's classes: words stand left, and each part begins with a rule."""
-    return f"{'words' if name in WORDS else 'figures'}{'' if place else ' first'}"
+    return f"{'words' if is_text(name) else 'figures'}{'' if place else ' first'}"
 
 
 def _cell(name: str, value: Any) -> str:
     if value is None or value == "":
-        return '<span class="none">–</span>'
-    if name == "verdict":
-        return _badge(value)
-    told = _text(name, _plain(value), exact) if name in IDENTITY else _text(name, value, number)
-    text = escape(told)
-    return f'<a href="#{text}">{text}</a>' if name == "section" else text
+        return ""
+    return _text(name, _plain(value), exact) if is_key(name) else _text(name, value, number)
 
 
 def _text(name: str, value: Any, written: Callable[[float], str]) -> str:
@@ -261,12 +225,3 @@ def _text(name: str, value: Any, written: Callable[[float], str]) -> str:
 
 def _headings(rows: Iterable[Row]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row))
-
-
-def _paragraphs(texts: Iterable[str]) -> str:
-    return "".join(f"<p>{escape(text.strip())}</p>" for text in texts if text.strip())
-
-
-def _scrolling(label: str) -> str:
-    """What is too wide for a phone scrolls by itself, with a finger or with the arrow keys."""
-    return f' class="wide" role="region" tabindex="0" aria-label="{escape(label)}"'

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from bccb.experiments.paper import OFFLINE, OURS
-
 Dashes: TypeAlias = str | tuple[int, tuple[float, ...]]
 
+OURS, OFFLINE = "bccb", "offline-uplift"  # the two policies that the paper is about
 INK, QUIET = "#222222", "#767676"
 # Okabe and Ito's colours, grey in place of their yellow, which is too pale for a line on white,
 # and darker ones for policies of a family.

@@ -1,43 +1,31 @@
-"""The results of ``bccb paper`` as a page of Markdown."""
+"""Tables and whole reports in Markdown."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bccb.report.html import Section
 from bccb.report.rows import joined
-
-TITLES = {
-    "online": "Online comparison (section 5.1)",
-    "crossover": "Crossover (section 5.2)",
-    "sensitivity": "Sensitivity (section 5.3)",
-    "diagnostics": "Replay diagnostics (section 5.4)",
-    "stability": "Stability (section 5.5)",
-    "ablation": "Ours: every combination of components",
-    "history": "Ours: what history is worth",
-    "advantage": "Ours: how far one method is ahead of another after n rows of history",
-    "incremental": "Ours: incremental conversions",
-    "naive": "Ours: against cheapest-first, which looks at the cost alone",
-}
+from bccb.report.templating import rendered
 
 
-def render(results: Mapping[str, Any]) -> str:
-    """The page: what was run, the verdicts, and every table.
-
-    ``results`` has ``data``, ``users``, ``seeds``, ``differences`` from the paper's set-up,
-    ``claims`` and ``tables``, as plain types.
-    """
-    parts = [
-        "# The paper, run again",
-        f"`bccb paper` on {results['data']}: a stream of {results['users']:,} users for each of "
-        f"the seeds {span(results['seeds'])}. Written by the command itself; do not edit.",
-        *results["differences"],
-    ]
-    if results["claims"]:
-        parts += ["## What held", table(results["claims"])]
-    for name, rows in results["tables"].items():
-        parts += [f"## {TITLES[name]}", table(rows)]
-    return "\n\n".join(parts) + "\n"
+def page(
+    title: str,
+    intro: Sequence[str],
+    rules: str,
+    claims: Sequence[Mapping[str, Any]],
+    sections: Sequence[Section],
+) -> str:
+    """One document: what was run, the verdicts and how they are found, and every table."""
+    return rendered(
+        "page.md",
+        title=title,
+        intro=intro,
+        rules=rules,
+        claims=table(claims) if claims else "",
+        sections=[(section, table(section.rows)) for section in sections],
+    )
 
 
 def span(seeds: Sequence[int]) -> str:

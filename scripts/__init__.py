@@ -1,0 +1,1 @@
+"""Tools for maintainers, run with ``python -m``."""

@@ -1,0 +1,85 @@
+"""An experiment is one record: its plan, table, text, figure, published figures and claims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from bccb.report.html import Section
+
+Verdict: TypeAlias = Literal["holds", "does not hold", "cannot tell"]
+Row: TypeAlias = dict[str, Any]
+Rows: TypeAlias = Sequence[Mapping[str, Any]]
+Results: TypeAlias = Callable[[Any], Mapping[str, Any]]  # what was stored for a planned task
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One claim with its verdict and the figure that decides it."""
+
+    text: str
+    verdict: Verdict
+    figure: str
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a study has found: every planned task's result, and the tables made from them."""
+
+    setup: Any
+    results: Results
+    tables: Mapping[str, Rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """One experiment of a study; ``setup`` says how large the study is.
+
+    Tasks that several experiments plan are run once.
+    """
+
+    name: str
+    title: str
+    text: str
+    plan: Callable[[Any], Sequence[Any]]  # setup -> tasks
+    table: Callable[[Any, Results], list[Row]]  # setup, results -> rows
+    figure: Callable[[Rows], str] | None = None  # rows -> SVG
+    published: Rows | None = None  # with the columns of the table
+    claims: Callable[[Findings], list[Claim]] = lambda findings: []
+    printed: bool = True  # in the terminal, where it is not too long
+    unprinted_columns: Callable[[Any], Sequence[str]] = lambda setup: ()  # too wide for it
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """Experiments that are run and reported together."""
+
+    name: str
+    title: str
+    experiments: tuple[Experiment, ...]
+    intro: Callable[[Mapping[str, Any]], list[str]]  # what was run, from the report's figures
+    ours: str  # the policy that stands out
+    rules: str = ""  # how verdicts are found
+    extra: Callable[[Findings], list[Section]] = lambda findings: []
+
+    def __getitem__(self, name: str) -> Experiment:
+        return next(one for one in self.experiments if one.name == name)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of its experiments, in their order."""
+        return [one.name for one in self.experiments]
+
+    def tasks(self, setup: Any, names: Sequence[str]) -> list[Any]:
+        """What these experiments plan, each task once."""
+        return list(dict.fromkeys(task for name in names for task in self[name].plan(setup)))
+
+    def conclude(self, setup: Any, names: Sequence[str], results: Results) -> Findings:
+        """The tables of these experiments."""
+        tables = {name: self[name].table(setup, results) for name in names}
+        return Findings(setup, results, tables)
+
+    def judge(self, findings: Findings) -> list[Claim]:
+        """Every claim that these findings can judge."""
+        return [claim for name in findings.tables for claim in self[name].claims(findings)]

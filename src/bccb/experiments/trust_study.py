@@ -1,0 +1,188 @@
+"""The study of what can be trusted: one record for each experiment, and how all are run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from bccb.evaluate.statistics import LEVEL
+from bccb.experiments import trust, trust_claims, trust_tables
+from bccb.experiments.experiment import Claim, Experiment, Findings, Results, Row, Study
+from bccb.experiments.plan import world_of
+from bccb.experiments.report import Report, folder_for
+from bccb.experiments.store import Store
+from bccb.experiments.trust import MONEY, Piece, Setup, execute
+from bccb.policies import DEFAULT
+from bccb.report.trust_figures import regret_curves, share_intervals
+
+
+def rows_of(pieces: Sequence[Piece], results: Results) -> list[Row]:
+    """All the rows that these pieces made."""
+    return [row for piece in pieces for row in results(piece)["rows"]]
+
+
+def from_lives(table: Callable[[Setup, list[Row]], list[Row]]) -> Callable[..., list[Row]]:
+    """A table of what policies cause live."""
+    return lambda setup, results: table(setup, rows_of(trust.lives(setup), results))
+
+
+def value_claims(findings: Findings) -> list[Claim]:
+    """What policies cause, against the oracle and against each other."""
+    setup = findings.setup
+    rows = rows_of(trust.lives(setup), findings.results)
+    return [
+        trust_claims.below_the_oracle(rows),
+        trust_claims.least_regret(setup, rows),
+        trust_claims.cost_of_the_reserve(setup, rows),
+    ]
+
+
+def estimator_claims(findings: Findings) -> list[Claim]:
+    """Bias and coverage."""
+    rows, count = findings.tables["estimators"], findings.setup.repetitions
+    judges = (trust_claims.unbiased, trust_claims.covering, trust_claims.covering_own_log)
+    return [judge(rows, count) for judge in judges]
+
+
+def copy_claims(findings: Findings) -> list[Claim]:
+    """How often two copies of one policy differ, by each test."""
+    tests = ("paired t", "paired bootstrap")
+    return [trust_claims.quiet_twins(findings.tables["twins"], test) for test in tests]
+
+
+def intro(told: Mapping[str, Any]) -> list[str]:
+    """What was run."""
+    setup = told["setup"]
+    seeds = {row["users"]: row["seeds"] for row in told["tables"]["curves"]}
+    listed = ", ".join(f"{users:,} ({count})" for users, count in seeds.items())
+    return [
+        "`bccb trust` on simulated users, whose truth is known. Users (and seeds): "
+        f"{listed}; a budget of {setup['money']:g} for each user; the table of values is at "
+        f"{setup['middle']:,} users. Policies that need history have {setup['history']:,} rows."
+    ]
+
+
+TRUST = Study(
+    "trust",
+    "What can be trusted",
+    (
+        Experiment(
+            "values",
+            "What every policy causes",
+            "Users are decided on live: a policy pays for every treatment and learns the outcome "
+            "of every decision. value is the sum of the true effects over the users it treated, "
+            "share that of the oracle's, which knows the effects and has the best fixed price; "
+            "regret is what is missing. conversions are those of treated users, caused or not. ± "
+            "is the standard error over seeds. pooled-no-reserve is pooled-bayes that draws no "
+            "decision at random (reserve=0): what is between the two is the price of keeping "
+            "overlap in the log.",
+            plan=trust.lives,
+            table=from_lives(trust_tables.values),
+            claims=value_claims,
+            unprinted_columns=lambda setup: ("treated",),
+        ),
+        Experiment(
+            "exponents",
+            "How regret grows",
+            "Mean regret at each number of users T, with the same money for each user, and the "
+            "exponent b of regret ~ T^b: the slope of log regret on log T by least squares over "
+            "all T, with its standard error, and late, the same over the last decade of T alone, "
+            "with the standard error that the seeds leave. 1 is a policy that goes on losing as "
+            "much on each user; below 1 it learns. A reserve of random choices loses a fixed share "
+            "of the value, and so does a model that cannot become the truth: at a low level their "
+            "exponents rise towards 1 in the end.",
+            plan=trust.lives,
+            table=from_lives(trust_tables.exponents),
+            claims=lambda findings: [trust_claims.slower_than_users(findings.tables["exponents"])],
+            unprinted_columns=lambda setup: [trust_tables.short(n) for n in setup.sizes[1::2]],
+        ),
+        Experiment(
+            "estimators",
+            "Are the estimates right?",
+            "Logs of decisions are simulated, and what they caused is estimated. bias is the mean "
+            "error ± its standard error, covered the share of 95 % intervals that hold the truth, "
+            "with the binomial interval of that share; width is that of the intervals of the "
+            "estimates.",
+            plan=trust.estimates,
+            table=lambda setup, results: trust_tables.estimators(
+                rows_of(trust.estimates(setup), results)
+            ),
+            figure=lambda rows: share_intervals(rows, "covered", trust_claims.COVERED),
+            claims=estimator_claims,
+            unprinted_columns=lambda setup: ("truth", "width"),
+        ),
+        Experiment(
+            "twins",
+            "Do equals look equal?",
+            "Two copies of one policy, which differ in their own draws alone, are compared over 20 "
+            "streams by our paired tests. differ is the share of comparisons with p < 0.05, or "
+            "whose bootstrap interval leaves out 0, with its binomial interval; it should be 5 %. "
+            "The bootstrap takes expanded percentiles, which allow for 20 pairs; heavy tails, "
+            "which the differences of pooled-bayes have on short streams, are not allowed for.",
+            plan=trust.copies,
+            table=lambda setup, results: trust_tables.twins(rows_of(trust.copies(setup), results)),
+            figure=lambda rows: share_intervals(rows, "differ", (0.0, LEVEL)),
+            claims=copy_claims,
+        ),
+        Experiment(
+            "curves",
+            "Value and regret at every size",
+            "The figures behind the exponents. ± is the standard error over seeds.",
+            plan=trust.lives,
+            table=from_lives(trust_tables.curves),
+            figure=regret_curves,
+            printed=False,
+        ),
+    ),
+    intro=intro,
+    ours=DEFAULT,
+    rules=(
+        "A claim cannot be told where a figure lies within chance of its limit, or there are fewer "
+        "than 5 seeds, fewer than 500 repetitions, or so few comparisons that the interval of "
+        "their share is wider than 5 points. A claim about several figures shares its 5 % among "
+        "them."
+    ),
+)
+
+
+def run_trust(
+    setup: Setup | None = None,
+    *,
+    jobs: int = 1,
+    folder: str | Path | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
+    **sizes: Any,
+) -> Report:
+    """Measure what policies cause and whether our figures are right, where the truth is known.
+
+    ``sizes`` are the fields of `Setup`, where none is given. What is stored in ``folder``, where
+    there is one, is not run again.
+    """
+    setup = setup or Setup(**sizes)
+    with ExitStack() as stack:
+        place = folder or stack.enter_context(TemporaryDirectory())
+        store = Store(folder_for(Path(place)) / "trust.jsonl")
+        stack.callback(store.close)
+        pieces: list[Piece] = TRUST.tasks(setup, TRUST.names)
+        done = sum(store.get(world_of(piece)) is not None for piece in pieces)
+        for piece in execute(pieces, store, jobs):
+            done += 1
+            if progress is not None:
+                progress(done, len(pieces), piece.kind)
+
+        def results(piece: Piece) -> Mapping[str, Any]:
+            found = store.get(world_of(piece))
+            assert found is not None, piece
+            return found
+
+        findings = TRUST.conclude(setup, TRUST.names, results)
+        told = {
+            "setup": {**asdict(setup), "middle": setup.middle, "money": MONEY},
+            "claims": [asdict(claim) for claim in TRUST.judge(findings)],
+            "tables": findings.tables,
+        }
+        return Report(TRUST, told)

@@ -1,0 +1,100 @@
+"""The fan-out over processes: same results, one sentence where a worker dies."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+from functools import partial
+
+import numpy as np
+import pytest
+
+from bccb import InputError
+from bccb.data import simulate
+from bccb.errors import BccbError, MissingExtraError, StateError
+from bccb.evaluate.advice import advise
+from bccb.evaluate.compare import compare
+from bccb.evaluate.parallel import fan_out
+from bccb.evaluate.trials import LoggedTrials, SimulatedTrials, Trial
+from bccb.types import Floats
+
+
+def square(number: int) -> tuple[int, int]:
+    return number**2, os.getpid()
+
+
+def die(number: int) -> int:
+    if number == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def killed(trials: SimulatedTrials, seed: int) -> Trial:
+    die(seed)
+    return trials(seed)
+
+
+def add(array: Floats, number: int) -> float:
+    array[0] += number  # compiled kernels, too, need arrays that can be written to
+    return float(array.sum())
+
+
+def test_one_job_is_done_here_and_more_are_done_elsewhere() -> None:
+    assert {pid for _, pid in fan_out(square, range(4))} == {os.getpid()}
+    found = list(fan_out(square, range(4), jobs=2))
+    assert sorted(value for value, _ in found) == [0, 1, 4, 9]
+    assert os.getpid() not in {pid for _, pid in found}
+
+
+def test_no_jobs_are_refused() -> None:
+    with pytest.raises(InputError, match="jobs is 0, but must be 1 or above"):
+        list(fan_out(square, [1], jobs=0))
+
+
+def test_a_killed_worker_is_one_sentence() -> None:
+    with pytest.raises(StateError, match="a worker process was killed.* lower --jobs"):
+        list(fan_out(die, range(6), jobs=2))
+    assert len(list(fan_out(square, range(4), jobs=2))) == 4  # and the next ones work
+
+
+@pytest.mark.parametrize(
+    "error", [InputError("field", 1, "2"), MissingExtraError("joblib", "lab"), StateError("no")]
+)
+def test_our_errors_pass_from_a_worker_to_its_parent(error: BccbError) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
+
+
+def test_an_error_in_the_work_reaches_the_caller_as_it_is() -> None:
+    with pytest.raises(ZeroDivisionError):
+        list(fan_out(partial(divmod, 1), [1, 0, 1], jobs=2))
+
+
+def test_large_arrays_can_be_written_to_and_stay_what_they_are_here() -> None:
+    array = np.zeros(500_000)
+    assert sorted(fan_out(partial(add, array), [1, 2], jobs=2))[0] >= 1
+    assert array[0] == 0
+
+
+@pytest.mark.compiled
+def test_compare_and_advise_report_a_killed_worker() -> None:
+    trials = partial(killed, SimulatedTrials(300, 0))
+    with pytest.raises(StateError, match="a worker process was killed"):
+        list(compare(trials, ["treat-all"], [5.0], [1, 2, 3, 4], jobs=2))
+
+
+@pytest.mark.compiled
+def test_advice_on_a_large_log_is_the_same_in_other_processes() -> None:
+    log = simulate(30_000, seed=1, outcome="visit")  # 2.9 MB of features: shared, not copied
+    one, two = (advise(300.0, 10_000, log, seeds=range(4), jobs=jobs) for jobs in (1, 2))
+    assert one.figures() == two.figures()
+    trials = LoggedTrials(log, 20_000, 10_000)
+    rows = [
+        sorted(
+            (row.seed, row.result.conversions)
+            for row in compare(trials, ["bccb"], [500.0], [1, 2], jobs)
+        )
+        for jobs in (1, 2)
+    ]
+    assert rows[0] == rows[1]
