@@ -22,8 +22,8 @@ from bccb.ledger.ledger import DamagedError, Ledger, LedgerError
 from bccb.serve.books import Books
 from bccb.serve.quarantine import Quarantined
 from bccb.serve.recovery import check_seals, fold, load
-from bccb.serve.schemas import DecisionRequest
 from bccb.serve.server import opened
+from bccb.wire import DecisionRequest
 
 
 @pytest.fixture(scope="module")
