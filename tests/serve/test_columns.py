@@ -132,10 +132,12 @@ def test_a_missing_column_is_told(service: Service, missing: str) -> None:
     assert refused(response, 422, missing) == f"{missing} is missing"
 
 
-@pytest.mark.parametrize("body", ["", "{", "[]", "7", '{"features": NaN}', "[" * 100_000])
+@pytest.mark.parametrize(
+    "body", ["", "{", "[]", "7", "8\xff", '{"x": "\xff"}', '{"features": NaN}', "[" * 100_000]
+)
 def test_what_is_no_object_is_refused(body: str) -> None:
     with pytest.raises(ProblemError) as refusal:
-        asyncio.run(parse_columns(body.encode()))
+        asyncio.run(parse_columns(body.encode("latin-1")))
     assert refusal.value.status in (400, 422)
 
 

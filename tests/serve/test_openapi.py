@@ -152,6 +152,11 @@ def fit(body: Any) -> None:
             continue
         if "value" in each and "decision_id" in each:
             each["decision_id"] = "listed"
+        if isinstance(each.get("decision_ids"), list):  # columns: of the first user alone
+            each["decision_ids"] = each["decision_ids"][:1]
+            each["features"] = {"age": next(filter(None, each["features"].values()), [0.5])[:1]}
+            each["costs"] = {"email": next(filter(None, each["costs"].values()), ["1"])[:1]}
+            continue
         for field, name in (("features", "age"), ("costs", "email")):
             if isinstance(each.get(field), dict) and each[field]:
                 each[field] = {name: next(iter(each[field].values()))}

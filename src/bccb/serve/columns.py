@@ -91,16 +91,22 @@ def _split(body: bytes) -> Unread:
 
 def _shape_problem(body: bytes, error: msgspec.ValidationError) -> ProblemError:
     """What is wrong with a body, apart from the values in its columns."""
-    begin = body.lstrip()[:1]
-    value: Any = {}
-    if begin == b"{":
-        for name, raw in FIELDS.decode(body).items():
-            opening, sound = SOUND.get(name, (b"", None))
-            value[name] = sound if bytes(raw)[:1] == opening else _plain(bytes(raw))
-    else:
-        value = _plain(body.strip())
-    found = refusal(wire.DecisionColumns, value)
+    try:
+        found = refusal(wire.DecisionColumns, _outline(body.strip()))
+    except (ValueError, RecursionError) as reason:  # what came first was no more than wrong
+        return not_json(str(reason))
     return found or ProblemError(422, "invalid-field", f"the body does not fit: {error}")
+
+
+def _outline(body: bytes) -> Any:
+    """The body, with sound columns instead of its own where they are of the right kind."""
+    if body[:1] != b"{":
+        return _plain(body)
+    value: dict[str, Any] = {}
+    for name, raw in FIELDS.decode(body).items():
+        opening, sound = SOUND.get(name, (b"", None))
+        value[name] = sound if bytes(raw)[:1] == opening else _plain(bytes(raw))
+    return value
 
 
 def _plain(raw: bytes) -> Any:

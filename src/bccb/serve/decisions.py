@@ -114,6 +114,7 @@ def _decide_apart(
             good.append((i, draft))
         except ProblemError as problem:
             yield i, problem
+    decided = {id_: known.decision for id_, known in made.items()}
     fresh = [(draft, j) for _, draft in good for j, id_ in enumerate(draft.ids) if id_ not in made]
     if fresh:
         ids = [draft.ids[j] for draft, j in fresh]
@@ -121,10 +122,10 @@ def _decide_apart(
         costs = np.array([draft.costs[j] for draft, j in fresh])
         for event in campaign.deciding([campaign.now(at)] * len(ids), ids, features, costs):
             books.record(campaign, event)
-            made[event.decision or ""] = Known(event)
+            decided[event.decision or ""] = event
         campaign.meter.add(at, len(ids))
     for i, draft in good:
-        yield i, Made(campaign.terms, [made[id_].decision for id_ in draft.ids])
+        yield i, Made(campaign.terms, [decided[id_] for id_ in draft.ids])
 
 
 def _check(
