@@ -4,6 +4,7 @@ commands, with a clock of our own.
 
 from __future__ import annotations
 
+import json
 import random
 import sqlite3
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from bccb.kernels.counts import SEED
@@ -20,9 +22,10 @@ from bccb.machine import Machine, Steps
 from bccb.serve import campaigns, code, decisions, outcomes
 from bccb.serve.books import Books
 from bccb.serve.campaign import Campaign
-from bccb.serve.decisions import Answers, Asked
+from bccb.serve.decisions import Asked
 from bccb.serve.problem import ProblemError
-from bccb.serve.schemas import CampaignRequest, DecisionRequest, OutcomeItem
+from bccb.serve.users import Rows
+from bccb.wire import CampaignRequest, DecisionRequest, OutcomeItem, decoder
 
 ALL_KINDS = {kind.value for kind in Kind} - {Kind.CLOSED}
 SECOND = 1_000_000
@@ -38,12 +41,12 @@ BODY: dict[str, Any] = {
 }
 
 
-def decide(books: Books, at: int, campaign: str, users: list[DecisionRequest]) -> Answers:
-    """Decide on users in one request."""
-    (made,) = decisions.decide(books, at, [Asked(campaign, users, single=False)])
+def decide(books: Books, at: int, campaign: str, users: list[DecisionRequest]) -> Any:
+    """The answers, as JSON, on users in one request."""
+    (made,) = decisions.decide(books, at, [Asked(campaign, Rows.of(users))])
     if isinstance(made, ProblemError):
         raise made
-    return made
+    return msgspec.to_builtins(decisions.answers(made))
 
 
 class Desk:
@@ -60,7 +63,7 @@ class Desk:
 
     def add(self, id_: str, body: dict[str, Any], at: int) -> None:
         """A new campaign."""
-        terms = campaigns.terms_of(CampaignRequest.model_validate(body), at)
+        terms = campaigns.terms_of(decoder(CampaignRequest).decode(json.dumps(body)), at)
         campaign = self.books.add(id_, terms)
         self.books.record(campaign, campaign.opening())
         if terms.learned_from:
@@ -174,9 +177,7 @@ class Past(Desk):
 
     def _observe(self, campaign: Campaign) -> None:
         items = [
-            OutcomeItem.model_validate(
-                {"decision_id": self._some(campaign), "value": self.random.choice([0.0, 1.0])}
-            )
+            OutcomeItem(decision_id=self._some(campaign), value=self.random.choice([0.0, 1.0]))
             for _ in range(self.random.choice([1, 3]))
         ]
         outcomes.observe(self.books, self.at, outcomes.Reports(campaign.id, items, single=False))

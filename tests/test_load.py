@@ -19,6 +19,7 @@ def test_quick_load_has_every_row(tmp_path: Path, capsys: pytest.CaptureFixture[
         assert what(order).split() in [row[: len(what(order).split())] for row in rows]
     assert printed.count("single over empty") == 4
     assert printed.count("in lists over single") == 2
+    assert printed.count("in columns over single") == 2
     assert "ready again after the kill" in printed
     written = json.loads((tmp_path / "load.json").read_text())
     assert len(written["rounds"]) == len(contestants(QUICK))

@@ -57,8 +57,10 @@ def contestants(sizes: Sizes) -> list[Order]:
     """What alternates: the empty endpoint first, outcomes after the decisions they are of."""
     found = [Order("empty", ONE, 0, many, seconds=sizes.seconds) for many in (16, 64)]
     for campaigns in (ONE, MANY):
-        for kind in ("decisions", "outcomes"):
+        for kind in ("decisions", "columns", "outcomes"):
             for size, many in ((1, 16), (1, 64), (LIST, 16)):
+                if kind == "columns" and size == 1:
+                    continue
                 found.append(Order(kind, campaigns, size, many, seconds=sizes.seconds))
     return found
 
@@ -77,10 +79,11 @@ def ratios(samples: Samples) -> Iterator[Ratio]:
         told = "one campaign" if campaigns == ONE else "many"
         for many in (16, 64):
             single, empty = found["decisions", campaigns, 1, many], found["empty", ONE, 0, many]
-            yield _ratio(f"single over empty, {many} conns: {told}", single, empty, 0.5)
-        lists = found["decisions", campaigns, LIST, 16]
+            yield _ratio(f"single over empty, {many} conns: {told}", single, empty, 0.55)
         best = max((found["decisions", campaigns, 1, many] for many in (16, 64)), key=_rate)
-        yield _ratio(f"in lists over single: {told}", lists, best, 20.0)
+        for kind, name in (("decisions", "lists"), ("columns", "columns")):
+            lists = found[kind, campaigns, LIST, 16]
+            yield _ratio(f"in {name} over single: {told}", lists, best, 20.0)
 
 
 def _ratio(what: str, above: list[Round], below: list[Round], target: float) -> Ratio:

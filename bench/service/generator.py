@@ -24,7 +24,7 @@ from bench.service.wire import HOST, Answers
 class Order:
     """What one round sends: until the seconds are over, or that many requests are sent."""
 
-    kind: str  # empty, decisions, outcomes
+    kind: str  # empty, decisions, columns, outcomes
     campaigns: str  # the name of the set of campaigns
     size: int = 1  # decisions or outcomes in a request
     connections: int = 1
@@ -186,7 +186,11 @@ def main() -> None:
 def _requests(order: Order, sets: dict[str, traffic.Campaigns]) -> Iterator[bytes]:
     if order.kind == "empty":
         return traffic.empty()
-    make = {"decisions": traffic.decisions, "outcomes": traffic.outcomes}[order.kind]
+    make = {
+        "decisions": traffic.decisions,
+        "columns": traffic.columns,
+        "outcomes": traffic.outcomes,
+    }[order.kind]
     return make(sets[order.campaigns], order.size)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import cycle
 from typing import Any
 
@@ -54,13 +54,21 @@ def empty() -> Iterator[bytes]:
 
 def decisions(campaigns: Campaigns, size: int) -> Iterator[bytes]:
     """Decisions with new ids; a single one is no list."""
-    tails = _decision_tails(size)
+    return _asked(campaigns, size, "decisions", _decision_tails(size))
+
+
+def columns(campaigns: Campaigns, size: int) -> Iterator[bytes]:
+    """The same decisions in columns."""
+    return _asked(campaigns, size, "decisions/columns", _column_tails(size))
+
+
+def _asked(campaigns: Campaigns, size: int, path: str, tails: Iterator[bytes]) -> Iterator[bytes]:
     heads: dict[str, bytes] = {}
     while True:
         campaign, first = campaigns.take(size)
         head = heads.get(campaign)
         if head is None:
-            head = heads[campaign] = _head("POST", campaign, "decisions")
+            head = heads[campaign] = _head("POST", campaign, path)
         yield head + next(tails) % tuple(range(first, first + size))
 
 
@@ -83,8 +91,25 @@ def _head(method: str, campaign: str, rest: str) -> bytes:
 
 
 def _decision_tails(size: int) -> Iterator[bytes]:
+    lists = _decision_lists(size)
+    return _tails([users if size > 1 else users[0] for users in lists])
+
+
+def _column_tails(size: int) -> Iterator[bytes]:
+    return _tails([_in_columns(users) for users in _decision_lists(size)])
+
+
+def _decision_lists(size: int) -> list[list[dict[str, Any]]]:
     draws = random.Random(42)
-    return _tails([[_decision(draws) for _ in range(size)] for _ in range(_kinds(size))])
+    return [[_decision(draws) for _ in range(size)] for _ in range(_kinds(size))]
+
+
+def _in_columns(users: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "decision_ids": [user["decision_id"] for user in users],
+        "features": {name: [user["features"][name] for user in users] for name in FEATURES},
+        "costs": {TREATMENT: [user["costs"][TREATMENT] for user in users]},
+    }
 
 
 def _decision(draws: random.Random) -> dict[str, Any]:
@@ -105,11 +130,11 @@ def _kinds(size: int) -> int:
     return max(USERS // size, 4)
 
 
-def _tails(bodies: list[list[dict[str, Any]]]) -> Iterator[bytes]:
+def _tails(bodies: Sequence[Any]) -> Iterator[bytes]:
     """The bodies, with the length that they have once the ids are in them."""
     found = []
     for body in bodies:
-        text = json.dumps(body if len(body) > 1 else body[0], separators=(",", ":"))
+        text = json.dumps(body, separators=(",", ":"))
         filled = len(text.replace(PLACE, PLACE % 0))
         head = f"Content-Type: application/json\r\nContent-Length: {filled}\r\n\r\n"
         found.append((head + text).encode())

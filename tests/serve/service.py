@@ -63,7 +63,7 @@ class Service:
         self.app = create_app(self.engine, Access(beside, "127.0.0.1"))
         transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
         self.http = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
-        lifespan = self.app.router.lifespan_context(self.app)
+        lifespan = self.app.lifespan_context(self.app)
         self.run(lifespan.__aenter__())
         self._stack.callback(lambda: self.run(lifespan.__aexit__(None, None, None)))
 

@@ -31,6 +31,7 @@ SCOPES = {
     ("post", "/v1/campaigns/{campaign_id}/close"): "admin",
     ("post", "/v1/campaigns/{campaign_id}/budget"): "admin",
     ("post", "/v1/campaigns/{campaign_id}/decisions"): "decide",
+    ("post", "/v1/campaigns/{campaign_id}/decisions/columns"): "decide",
     ("post", "/v1/campaigns/{campaign_id}/outcomes"): "decide",
     ("put", "/v1/campaigns/{campaign_id}/decisions/{decision_id}/outcome"): "decide",
     ("post", "/v1/campaigns/{campaign_id}/decisions/{decision_id}/cancel"): "decide",

@@ -7,12 +7,13 @@ import json
 import tracemalloc
 from typing import Any
 
+import msgspec
 import pytest
 
 from bccb.serve.body import MOST_BYTES, parse, parse_list
 from bccb.serve.problem import ProblemError
-from bccb.serve.routes import CAMPAIGN, DECISION, OUTCOME_ITEM
-from bccb.serve.schemas import MOST_BATCH, MOST_FEATURES, MOST_TREATMENTS, DecisionRequest
+from bccb.serve.routes import CAMPAIGNS, DECISIONS, OUTCOME_ITEMS
+from bccb.wire import MOST_BATCH, MOST_FEATURES, MOST_TREATMENTS, DecisionRequest
 from serve.service import Service, user
 
 MEGABYTE = 1 << 20
@@ -37,8 +38,8 @@ def decisions(body: str | bytes) -> list[DecisionRequest]:
     """What the route makes of a body."""
     content = body.encode() if isinstance(body, str) else body
     if content[:1] == b"[":
-        return asyncio.run(parse_list(DECISION, content))
-    return [parse(DECISION, content)]
+        return asyncio.run(parse_list(DECISIONS, content))
+    return [parse(DECISIONS, content)]
 
 
 @pytest.mark.parametrize("name", LARGE)
@@ -69,7 +70,7 @@ def test_others_are_served_while_a_long_list_is_read() -> None:
 
         waiting = asyncio.create_task(others())
         try:
-            return await parse_list(DECISION, body.encode())
+            return await parse_list(DECISIONS, body.encode())
         finally:
             waiting.cancel()
 
@@ -88,20 +89,24 @@ def test_the_most_features_and_treatments_are_read_whatever_their_names() -> Non
         "features": dict.fromkeys(features, 1.2345678901234567e-100),
         "costs": dict.fromkeys(treatments, "0.000001"),
     }
-    assert decisions(json.dumps(asked))[0].model_dump() == asked
-    assert decisions(json.dumps([asked]))[0].model_dump() == asked
+    assert msgspec.to_builtins(decisions(json.dumps(asked))[0]) == asked
+    assert msgspec.to_builtins(decisions(json.dumps([asked]))[0]) == asked
     terms = {"name": "a", "budget": "1", "horizon": {"users": 1}}
     opened = {**terms, "features": features, "treatments": treatments}
-    assert parse(CAMPAIGN, json.dumps(opened).encode()).features == features
+    assert parse(CAMPAIGNS, json.dumps(opened).encode()).features == features
 
 
 WRONG: list[tuple[str, str, str | None]] = [
     ("[]", "the length of the list is 0, but must be 1 to 1000", "the length of the list"),
     ("[" + "1," * 1_000 + "1]", "the length of the list is more than 1000, but must", "the length"),
-    ('[{"value": 1, "decision_id": "a"}, 7]', "1 is 7: input should be an object", "1"),
-    ('[{"value": 2, "decision_id": "a"}]', "0.value is 2: input should be less than", "0.value"),
-    ('[{"value": NaN, "decision_id": "a"}]', "0.value is 'NaN': input should be a", "0.value"),
-    ('[{"value":-Infinity}]', "0.value is '-Infinity': input should be", "0.value"),
+    ('[{"value": 1, "decision_id": "a"}, 7]', "1 is 7, but must be an object", "1"),
+    (
+        '[{"value": 2, "decision_id": "a"}]',
+        "0.value is 2, but must be a number from 0 to 1",
+        "0.value",
+    ),
+    ('[{"value": NaN, "decision_id": "a"}]', "0.value is 'NaN', but must be a number", "0.value"),
+    ('[{"value":-Infinity}]', "0.value is '-Infinity', but must be", "0.value"),
     ('[{"value": 1}]', "0.decision_id is missing", "0.decision_id"),
     ('{"value": 1}', 'the body is {"value": 1}: it must be a list', None),
     ("", "the body is not JSON: Input data was truncated", None),
@@ -115,7 +120,7 @@ WRONG: list[tuple[str, str, str | None]] = [
 @pytest.mark.parametrize(("body", "told", "field"), WRONG)
 def test_a_wrong_list_is_told_with_its_place(body: str, told: str, field: str | None) -> None:
     with pytest.raises(ProblemError) as refused:
-        asyncio.run(parse_list(OUTCOME_ITEM, body.encode("latin-1")))
+        asyncio.run(parse_list(OUTCOME_ITEMS, body.encode("latin-1")))
     assert refused.value.detail.startswith(told)
     assert str(refused.value.field).startswith(str(field))
 

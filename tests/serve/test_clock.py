@@ -16,7 +16,7 @@ from bccb.ledger.opening import open_ledger
 from bccb.serve import outcomes
 from bccb.serve.campaign import Campaign
 from bccb.serve.meter import Meter
-from bccb.serve.schemas import DecisionRequest, OutcomeItem
+from bccb.wire import DecisionRequest, OutcomeItem
 
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
@@ -50,7 +50,7 @@ class Calls(Desk):
         self.close()
         self._open()
 
-    def decide(self, at: int, *ids: str) -> list[dict[str, Any]]:
+    def decide(self, at: int, *ids: str) -> Any:
         asked = [
             DecisionRequest(decision_id=id_, features={}, costs={"email": "0.50"}) for id_ in ids
         ]
@@ -59,10 +59,10 @@ class Calls(Desk):
         return made
 
     def observe(self, at: int, id_: str) -> str:
-        item = OutcomeItem.model_validate({"decision_id": id_, "value": 1.0})
+        item = OutcomeItem(decision_id=id_, value=1.0)
         (answer,) = outcomes.observe(self.books, at, outcomes.Reports("c1", [item], single=True))
         self.commit()
-        return str(answer["status"])
+        return answer.status
 
     def sweep(self, at: int) -> list[str]:
         """Which windows pass now."""

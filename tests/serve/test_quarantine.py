@@ -10,7 +10,7 @@ import pytest
 from pasts import damage
 
 from bccb.ledger.port import LedgerError
-from bccb.serve.schemas import Campaign, Report
+from bccb.wire import Campaign, Report, decoder
 from serve.service import TERMS, Service, refused, user
 
 NAN_ROW = "UPDATE journal SET probability = NULL, price = 9e999 WHERE campaign = 1 AND number = 1"
@@ -54,10 +54,10 @@ def test_it_keeps_its_place_and_says_why(bricked: Service, caplog: Any) -> None:
     assert bad["status"] == "quarantined"
     assert f"campaign {bad['id']} is damaged: at event " in bad["reason"]
     assert (bad["budget"], bad["reserved"], bad["remaining"]) == ("100.00", "1.00", "99.00")
-    Campaign.model_validate_json(json.dumps(bad))
+    decoder(Campaign).decode(json.dumps(bad))
     assert bricked.campaign(bad["id"]) == bad
     report = bricked.get(f"{bad['id']}/report").json()
-    Report.model_validate_json(json.dumps(report))
+    decoder(Report).decode(json.dumps(report))
     assert (report["campaign"], report["arms"]) == (bad, [])
     metrics = bricked.get("/metrics").text
     assert "bccb_campaigns_quarantined 1.0" in metrics

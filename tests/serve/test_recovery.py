@@ -13,6 +13,7 @@ import zlib
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 from pasts import ALL_KINDS, BODY, Desk, Past, damage, decide, other_code
 
@@ -28,8 +29,8 @@ from bccb.serve.books import Books
 from bccb.serve.code import Code, this_code
 from bccb.serve.quarantine import Quarantined
 from bccb.serve.recovery import check_seals, fold, load
-from bccb.serve.schemas import CampaignRequest, DecisionRequest
 from bccb.serve.server import opened
+from bccb.wire import CampaignRequest, DecisionRequest
 
 
 @pytest.fixture(scope="module")
@@ -502,7 +503,9 @@ def test_a_ledger_with_a_campaign_of_other_code_can_still_be_opened_by_it(
     before_fingerprints(past.path)
     with opened(past.path) as books:
         assert list(books) == []
-        terms = campaigns.terms_of(CampaignRequest.model_validate({**BODY, "name": "new"}), past.at)
+        terms = campaigns.terms_of(
+            msgspec.convert({**BODY, "name": "new"}, CampaignRequest), past.at
+        )
         new, _ = campaigns.open_campaign(books, past.at, terms)
         books.write()
         books.commit()

@@ -1,28 +1,29 @@
 """A typed client of the service: the same calls, waiting (`Client`) and awaited (`AsyncClient`)."""
 
-from bccb.client.answers import (
-    Arm,
-    Campaign,
-    DecisionAnswer,
-    DecisionState,
-    Interval,
-    OutcomeAnswer,
-    PolicyChoice,
-    Report,
-    Series,
-    TimeHorizon,
-    UsersHorizon,
-)
-from bccb.client.calls import AsDecided, Outcome, User
 from bccb.client.problems import ServiceError, UnreachableError
 from bccb.errors import MissingExtraError
 
 try:
+    from bccb.client.calls import AsDecided, Outcome, User
     from bccb.client.clients import AsyncClient, Client
+    from bccb.wire import (
+        Arm,
+        Campaign,
+        DecisionAnswer,
+        DecisionColumnsAnswer,
+        DecisionState,
+        Interval,
+        OutcomeAnswer,
+        PolicyChoice,
+        Report,
+        Series,
+        TimeHorizon,
+        UsersHorizon,
+    )
 except ImportError as error:
-    if error.name != "httpx":
+    if error.name not in ("httpx", "msgspec"):
         raise
-    raise MissingExtraError("httpx", "client") from None
+    raise MissingExtraError(error.name, "client") from None
 
 __all__ = [
     "Arm",
@@ -31,6 +32,7 @@ __all__ = [
     "Campaign",
     "Client",
     "DecisionAnswer",
+    "DecisionColumnsAnswer",
     "DecisionState",
     "Interval",
     "Outcome",

@@ -19,16 +19,17 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from bccb import checks
-from bccb.client.answers import (
+from bccb.errors import InputError
+from bccb.wire import (
     Campaign,
-    Campaigns,
+    CampaignList,
     DecisionAnswer,
+    DecisionColumnsAnswer,
     DecisionState,
     OutcomeAnswer,
     Report,
+    decoder,
 )
-from bccb.client.parsing import parse_as
-from bccb.errors import InputError
 
 T = TypeVar("T")
 Money: TypeAlias = Decimal | str | float
@@ -41,7 +42,7 @@ class Call(Generic[T]):
 
     method: Literal["GET", "POST", "PUT"]
     path: str
-    parse: Callable[[Any], T]
+    parse: Callable[[bytes], T]  # of the answer's body
     body: bytes | None = None
     target: Path | None = None
 
@@ -139,18 +140,18 @@ def create_campaign(
 
 def campaigns() -> Call[tuple[Campaign, ...]]:
     """All campaigns, the newest first."""
-    parse = parse_as(Campaigns)
-    return Call("GET", "/v1/campaigns", lambda answer: parse(answer).campaigns)
+    read = _reader(CampaignList)
+    return Call("GET", "/v1/campaigns", lambda answer: read(answer).campaigns)
 
 
 def campaign(campaign: CampaignId) -> Call[Campaign]:
     """One campaign, its money and its counts."""
-    return Call("GET", _path(campaign), parse_as(Campaign))
+    return Call("GET", _path(campaign), _reader(Campaign))
 
 
 def report(campaign: CampaignId) -> Call[Report]:
     """What the page shows of a campaign."""
-    return Call("GET", _path(campaign, "report"), parse_as(Report))
+    return Call("GET", _path(campaign, "report"), _reader(Report))
 
 
 def pause(campaign: CampaignId) -> Call[Campaign]:
@@ -197,6 +198,34 @@ def decide_many(campaign: CampaignId, users: Sequence[User]) -> Call[tuple[Decis
     return _post(_path(campaign, "decisions"), body, tuple[DecisionAnswer, ...])
 
 
+def decide_columns(
+    campaign: CampaignId,
+    *,
+    features: Mapping[str, Sequence[float]],
+    costs: Mapping[str, Sequence[Money]],
+    decision_ids: Sequence[str] | None = None,
+) -> Call[DecisionColumnsAnswer]:
+    """Decide on up to 1,000 users given in columns, one after the other: on all or on none.
+
+    Columns may be lists or arrays, as long as there are users. Without ``decision_ids``, ids are
+    drawn: they are in the answer.
+    """
+    users = len(next(iter(costs.values()), ()))
+    ids = [new_id() for _ in range(users)] if decision_ids is None else list(decision_ids)
+    body = {
+        "decision_ids": ids,
+        "features": {
+            name: [checks.number(f"features.{name}.{i}", each) for i, each in enumerate(column)]
+            for name, column in features.items()
+        },
+        "costs": {
+            name: [money(f"costs.{name}.{i}", each) for i, each in enumerate(column)]
+            for name, column in costs.items()
+        },
+    }
+    return _post(_path(campaign, "decisions", "columns"), body, DecisionColumnsAnswer)
+
+
 def report_outcome(
     campaign: CampaignId,
     decision_id: str,
@@ -209,7 +238,7 @@ def report_outcome(
     """
     body = _encoded(Outcome(decision_id, value, action).fields())
     path = _path(campaign, "decisions", decision_id, "outcome")
-    return Call("PUT", path, parse_as(OutcomeAnswer), body)
+    return Call("PUT", path, _reader(OutcomeAnswer), body)
 
 
 def report_outcomes(
@@ -259,13 +288,18 @@ def money(field: str, value: Money) -> str:
     return format(exact, "f")
 
 
+def _reader(answer: type[T]) -> Callable[[bytes], T]:
+    """Reads an answer; what is not one is refused with a ``msgspec.DecodeError``."""
+    return decoder(answer).decode
+
+
 def _given(fields: dict[str, Any]) -> dict[str, Any]:
     """Without what was left out."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def _post(path: str, body: Any, answer: type[T]) -> Call[T]:
-    return Call("POST", path, parse_as(answer), None if body is None else _encoded(body))
+    return Call("POST", path, _reader(answer), None if body is None else _encoded(body))
 
 
 def _path(campaign: CampaignId, *parts: str) -> str:

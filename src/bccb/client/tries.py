@@ -19,6 +19,7 @@ T = TypeVar("T")
 
 AGAIN = frozenset({502, 503, 504})  # of a gateway, or not now: nothing is wrong with the call
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds
+LONGEST_WAIT, DIGITS = 30.0, 10  # seconds of Retry-After that are waited for, and their digits
 CONNECT = 2.0  # seconds
 SHOWN = 200  # characters of an answer that is none
 
@@ -27,7 +28,8 @@ class Tries(Generic[T]):
     """One call until it has an answer: at first at once, then after pauses that double.
 
     Pauses are drawn from the upper half of their range, so that clients that failed together do
-    not come back together. None begins that would end after ``patience`` seconds.
+    not come back together; each is at least as long as the service asks for. None begins that
+    would end after ``patience`` seconds.
     """
 
     def __init__(self, call: Call[T], url: str, timeout: float, patience: float) -> None:
@@ -64,22 +66,34 @@ class Tries(Generic[T]):
         """An answer, or an error that ends the call or leads to another try."""
         if response.is_success:
             self.answers.append(self._parsed(response))
-        elif response.status_code not in AGAIN or not self._try_again():
+        elif response.status_code not in AGAIN or not self._try_again(_retry_after(response)):
             raise _problem(response)
 
-    def _try_again(self) -> bool:
+    def _try_again(self, least: float = 0.0) -> bool:
+        """Whether there is time for another try, after a pause of at least so many seconds."""
         longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(self.count - 1, 16))
-        self.pause = random.uniform(longest / 2, longest)
+        self.pause = max(random.uniform(longest / 2, longest), least * random.uniform(1.0, 1.1))
         return self.pause < self.left
 
     def _parsed(self, response: httpx.Response) -> T:
         if self.call.target is not None:
-            return self.call.parse(None)
+            return self.call.parse(b"")
         try:
-            return self.call.parse(response.json())
-        except (TypeError, ValueError) as error:
+            return self.call.parse(response.content)
+        except (ValueError, RecursionError) as error:
             detail = f"not as this client knows the service ({error}): {response.text[:SHOWN]!r}"
             raise ServiceError(response.status_code, "about:blank", detail) from None
+
+
+def _retry_after(response: httpx.Response) -> float:
+    """The seconds that the service asks to wait; a date, or what is no number, is ignored.
+
+    >>> _retry_after(httpx.Response(503, headers={"Retry-After": "3"}))
+    3.0
+    """
+    text = response.headers.get("Retry-After", "").strip()
+    whole = text.isascii() and text.isdecimal() and len(text) < DIGITS
+    return min(float(text), LONGEST_WAIT) if whole else 0.0
 
 
 def _problem(response: httpx.Response) -> ServiceError:

@@ -15,8 +15,6 @@ from bccb.ledger.opening import open_ledger
 from bccb.ledger.port import Key, LedgerError, MissingError, Reader, Scope
 from bccb.serve.problem import ProblemError, not_durable
 
-OPEN = ("/", "/healthz", "/readyz", "/openapi.json", "/docs")  # tell nothing of any campaign
-OPEN_FOLDERS = ("/page/", "/docs/")
 HOST = re.compile(r"(?:\[([^\]]+)\]|([^:\[\]@/]+))(?::[0-9]*)?")
 FRESH = 1.0  # seconds for which keys are not read again: so long a revoked one may still work
 
@@ -28,20 +26,6 @@ def is_loopback(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def scope_for(method: str, path: str) -> Scope | None:
-    """What a request needs; None where it needs no key.
-
-    >>> scope_for("POST", "/v1/campaigns/c1/decisions").value, scope_for("GET", "/")
-    ('decide', None)
-    """
-    if path in OPEN or path.startswith(OPEN_FOLDERS):
-        return None
-    if method in ("GET", "HEAD"):
-        return Scope.READ
-    parts = path.split("/")[4:]  # after /v1/campaigns/{id}
-    return Scope.DECIDE if parts and parts[0] in ("decisions", "outcomes") else Scope.ADMIN
 
 
 def check_exposure(place: str | os.PathLike[str], host: str) -> None:
@@ -77,15 +61,13 @@ class Access:
 
     def check(
         self,
-        method: str,
-        path: str,
+        needed: Scope | None,
         host: str,
         authorization: str,
         origin: str = "",
         handed_on: bool = False,
     ) -> None:
-        """Refuse a request that has no right to what it asks."""
-        needed = scope_for(method, path)
+        """Refuse a request that lacks the scope it needs; None where no key is needed."""
         known = self._keys if needed is None else self.known()
         if not known:  # also a key that was revoked is one: its going opens nothing
             if handed_on:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from pydantic_core import to_json
 from starlette.responses import Response
 
+from bccb import wire
 from bccb.serve.problem import ProblemError
 
 PROBLEM_TYPE = "application/problem+json"
@@ -15,8 +14,8 @@ RETRY_SECONDS = "1"
 
 
 def json_response(content: Any, status: int = 200) -> Response:
-    """Plain types as JSON."""
-    return Response(to_json(content), status, media_type="application/json")
+    """Wire types and plain ones as JSON."""
+    return Response(wire.encode(content), status, media_type="application/json")
 
 
 def problem_response(problem: ProblemError) -> Response:
@@ -28,5 +27,5 @@ def problem_response(problem: ProblemError) -> Response:
         headers["Connection"] = "close"
     if problem.status == 503:
         headers["Retry-After"] = RETRY_SECONDS
-    content = json.dumps(problem.document()).encode()
+    content = wire.encode(problem.document())
     return Response(content, problem.status, headers, media_type=PROBLEM_TYPE)

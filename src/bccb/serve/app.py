@@ -1,134 +1,106 @@
-"""The application: routes, the gate before them, the page, and how errors are told."""
+"""The application: operations, pages and documents, behind one gate."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
-from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
-from fastapi.openapi.docs import get_swagger_ui_html
-from starlette.exceptions import HTTPException
-from starlette.responses import FileResponse
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from bccb import __version__
-from bccb.ledger.port import LedgerError
-from bccb.serve import schemas
+from bccb import wire
+from bccb.ledger.port import Scope
 from bccb.serve.access import Access
-from bccb.serve.answers import json_response, problem_response
+from bccb.serve.answers import json_response
 from bccb.serve.engine import Engine
 from bccb.serve.gate import Gate
-from bccb.serve.openapi import answers, document
-from bccb.serve.problem import ProblemError, not_durable
+from bccb.serve.openapi import document
+from bccb.serve.operation import Operation, Reply
 from bccb.serve.routes import api
 
 PAGE = Path(__file__).parent / "page"
-ABOUT = "Whom to treat, one user at a time, under a budget that is never exceeded."
+DOCS = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>bccb: the API</title>
+<link rel="stylesheet" href="/docs/swagger-ui.css">
+<link rel="icon" href="/docs/favicon-32x32.png">
+</head>
+<body>
+<div id="swagger-ui"></div>
+<script src="/docs/swagger-ui-bundle.js"></script>
+<script>
+SwaggerUIBundle({url: "/openapi.json", dom_id: "#swagger-ui", deepLinking: true});
+</script>
+</body>
+</html>
+"""
+METRICS = {"text/plain": {"schema": {"type": "string"}}}
 
-logger = logging.getLogger("bccb.serve")
 
-
-def create_app(engine: Engine, access: Access) -> FastAPI:
+def create_app(engine: Engine, access: Access) -> Gate:
     """The application on an engine whose books are open."""
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: Any) -> AsyncIterator[None]:
         engine.start()
         yield
         await engine.stop()
 
-    app = FastAPI(
-        title="bccb",
-        version=__version__,
-        description=ABOUT,
-        lifespan=lifespan,
-        docs_url=None,
-        redoc_url=None,
-    )
-    app.openapi = lambda: document(app)  # type: ignore[method-assign]
-    app.include_router(api(engine))
-    _operations(app, engine)
-    _pages(app)
-    app.add_exception_handler(ProblemError, _tell_problem)
-    app.add_exception_handler(LedgerError, _tell_unread)
-    app.add_exception_handler(HTTPException, _tell_http)
-    app.add_exception_handler(RequestValidationError, _tell_invalid)
-    app.add_middleware(Gate, access=access, metrics=engine.metrics)
-    return app
+    operations = [*api(engine), *_operations(engine)]
+    routes: list[BaseRoute] = [each.route() for each in operations]
+    return Gate([*routes, *_pages(operations)], access, engine.metrics, lifespan)
 
 
-def _operations(app: FastAPI, engine: Engine) -> None:
-    @app.get("/healthz", tags=["operations"], response_model=schemas.Health)
-    async def healthz() -> Response:
+def _operations(engine: Engine) -> list[Operation]:
+    async def healthz(request: Request) -> Response:
         """The process answers."""
-        return json_response({"status": "ok"})
+        return json_response(wire.Health("ok"))
 
-    @app.get(
-        "/readyz",
-        tags=["operations"],
-        response_model=schemas.Health,
-        responses={503: {"model": schemas.Health, "description": "It cannot decide now."}},
-    )
-    async def readyz() -> Response:
+    async def readyz(request: Request) -> Response:
         """The service can decide: its ledger could be written the last time."""
         if engine.trouble is None:
-            return json_response({"status": "ok"})
-        return json_response({"status": "failing", "detail": engine.trouble}, 503)
+            return json_response(wire.Health("ok"))
+        return json_response(wire.Health("failing", engine.trouble), 503)
 
-    @app.get("/metrics", tags=["operations"], response_class=Response, responses=answers())
-    async def metrics() -> Response:
+    async def metrics(request: Request) -> Response:
         """Figures for Prometheus."""
         return Response(engine.metrics.text(), media_type="text/plain; version=0.0.4")
 
+    ok, failing = Reply(wire.Health), Reply(wire.Health, "It cannot decide now.")
+    text = Reply(None, "One line per figure.", METRICS)
+    tag = "operations"
+    return [
+        Operation("GET", "/healthz", None, healthz, tag, {200: ok}),
+        Operation("GET", "/readyz", None, readyz, tag, {200: ok, 503: failing}),
+        Operation("GET", "/metrics", Scope.READ, metrics, tag, {200: text}),
+    ]
 
-def _pages(app: FastAPI) -> None:
-    @app.get("/", include_in_schema=False)
-    async def page() -> Response:
+
+def _pages(operations: list[Operation]) -> list[BaseRoute]:
+    """Pages and documents, which contain nothing of any campaign and need no key."""
+    described = wire.encode(document(operations))
+
+    async def page(request: Request) -> Response:
         return FileResponse(PAGE / "index.html")
 
-    @app.get("/docs", include_in_schema=False)
-    async def docs() -> Response:
-        return get_swagger_ui_html(
-            openapi_url="/openapi.json",
-            title="bccb: the API",
-            swagger_js_url="/docs/swagger-ui-bundle.js",
-            swagger_css_url="/docs/swagger-ui.css",
-            swagger_favicon_url="/docs/favicon-32x32.png",
-        )
+    async def openapi(request: Request) -> Response:
+        return Response(described, media_type="application/json")
 
-    app.mount("/page", StaticFiles(directory=PAGE, check_dir=False))
-    app.mount("/docs", StaticFiles(packages=[("fastapi_swagger", "resources")]))
+    async def docs(request: Request) -> Response:
+        return HTMLResponse(DOCS)
 
-
-# Not in threads, where Starlette would run plain functions: a refusal must not need resources.
-
-
-async def _tell_problem(request: Request, error: Exception) -> Response:
-    assert isinstance(error, ProblemError)
-    return problem_response(error)
-
-
-async def _tell_unread(request: Request, error: Exception) -> Response:
-    logger.error("%s %s failed: %s", request.method, request.url.path, error)
-    return problem_response(not_durable("the ledger cannot be read"))
-
-
-async def _tell_http(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    kind = {404: "unknown", 405: "wrong-method"}.get(error.status_code, "http")
-    told = f"{request.method} {request.url.path}: {error.detail}"
-    response = problem_response(ProblemError(error.status_code, kind, told))
-    response.headers.update(error.headers or {})
-    return response
-
-
-async def _tell_invalid(request: Request, error: Exception) -> Response:
-    """A part of the path or of the query."""
-    assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    field = str(first["loc"][-1])
-    told = f"{field} is {first.get('input')!r}: {first['msg'][:1].lower()}{first['msg'][1:]}"
-    return problem_response(ProblemError(422, "invalid-field", told, field))
+    return [
+        Route("/", page),
+        Route("/openapi.json", openapi),
+        Route("/docs", docs),
+        Mount("/page", StaticFiles(directory=PAGE, check_dir=False)),
+        Mount("/docs", StaticFiles(packages=[("fastapi_swagger", "resources")])),
+    ]

@@ -8,15 +8,17 @@ served.
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any, TypeVar
 
 import msgspec
-from pydantic import TypeAdapter, ValidationError
+from msgspec.json import Decoder
 from starlette.requests import ClientDisconnect, Request
 
 from bccb.errors import shown
-from bccb.serve.problem import LONGEST, ProblemError, invalid
-from bccb.serve.schemas import BY_TIME, BY_USERS, MOST_BATCH, MOST_FEATURES, MOST_TREATMENTS
+from bccb.serve.diagnosis import first_fault
+from bccb.serve.problem import LONGEST, ProblemError, invalid, missing
+from bccb.wire import MOST_BATCH, MOST_FEATURES, MOST_TREATMENTS
 
 T = TypeVar("T")
 
@@ -69,17 +71,18 @@ def too_large() -> ProblemError:
     return ProblemError(413, "too-large", f"the body must have at most {MOST_BYTES:,} bytes")
 
 
-def parse(adapter: TypeAdapter[T], body: bytes, item: int | None = None) -> T:
-    """The body, or an item of the list in it, as what it must be."""
-    body = body.strip()
-    _check_size(body, item)
+def parse(decoder: Decoder[T], body: bytes, place: str = "") -> T:
+    """The body, or what stands at a place in it, as what it must be."""
+    _check_size(body, place)
     try:
-        return adapter.validate_json(body)
-    except ValidationError as error:
-        raise _problem(error, item) from None
+        return decoder.decode(body)
+    except msgspec.DecodeError as error:  # also where it is JSON, but not what it must be
+        raise _problem(decoder.type, body, error, place) from None
+    except RecursionError:
+        raise not_json("it is nested too deeply") from None
 
 
-async def parse_list(adapter: TypeAdapter[T], body: bytes) -> list[T]:
+async def parse_list(decoder: Decoder[T], body: bytes) -> list[T]:
     """The body as a list of what its items must be."""
     found: list[T] = []
     parsed = 0
@@ -87,10 +90,10 @@ async def parse_list(adapter: TypeAdapter[T], body: bytes) -> list[T]:
         items = _split(body)
     except NotNumbersError as error:  # refused whatever it holds; the place is in the message
         for i, raw in enumerate(_split(_quoted(body))):
-            parse(adapter, bytes(raw), i)
+            parse(decoder, bytes(raw), str(i))
         raise not_json(str(error)) from None
     for i, raw in enumerate(items):
-        found.append(parse(adapter, bytes(raw), i))
+        found.append(parse(decoder, bytes(raw), str(i)))
         parsed += len(raw)
         if parsed > SLICE:
             parsed = 0
@@ -133,36 +136,43 @@ def not_json(reason: str) -> ProblemError:
     return ProblemError(400, "not-json", f"the body is not JSON: {reason}")
 
 
-def _check_size(body: bytes, item: int | None) -> None:
-    place = "the body" if item is None else f"item {item} of the list"
-    field = None if item is None else str(item)
+def _check_size(body: bytes, place: str) -> None:
+    field = place or None
     if len(body) > MOST_ITEM_BYTES:
-        told = f"{place} must have at most {MOST_ITEM_BYTES:,} bytes"
-        raise ProblemError(413, "too-large", told, field)
+        wrong = f"{_called(place)} must have at most {MOST_ITEM_BYTES:,} bytes"
+        raise ProblemError(413, "too-large", wrong, field)
     if len(body) > MOST_MARKS and sum(map(body.count, MARKS)) > MOST_MARKS:
         most = f"{MOST_FEATURES:,} features and {MOST_TREATMENTS} treatments"
-        raise ProblemError(422, "invalid-field", f"{place} has more than {most}", field)
+        wrong = f"{_called(place)} has more than {most}"
+        raise ProblemError(422, "invalid-field", wrong, field)
 
 
-def _problem(error: ValidationError, item: int | None) -> ProblemError:
-    first: Any = error.errors(include_url=False)[0]
-    if first["type"] == "json_invalid":
-        where = "" if item is None else f"in item {item} of the list: "
-        return not_json(f"{where}{first['msg']}")
-    tags = (BY_USERS, BY_TIME, "[key]")
-    place = [str(part) for part in first["loc"] if part not in tags]
-    field = ".".join(place if item is None else [str(item), *place])
-    reason = first["msg"].removeprefix("Value error, ")
-    money = bool(first["loc"]) and _is_money(first["loc"])
-    if first["type"] in ("string_type", "string_pattern_mismatch") and money:
-        reason = 'it must be decimal text, such as "500.00"'
-    if first["type"] == "missing":
-        told = f"{field or 'the body'} is missing"
-    else:
-        given, why = shown(first["input"], LONGEST), f"{reason[:1].lower()}{reason[1:]}"
-        told = f"{field or 'the body'} is {given}: {why}"
-    return ProblemError(422, "invalid-field", told, field or None)
+def _called(place: str) -> str:
+    """How a message calls a place in the body."""
+    return f"item {place} of the list" if place.isdigit() else place or "the body"
 
 
-def _is_money(place: tuple[object, ...]) -> bool:
-    return place[-1] in ("budget", "add", "cost") or (len(place) > 1 and place[-2] == "costs")
+def _problem(kind: Any, body: bytes, error: msgspec.DecodeError, place: str) -> ProblemError:
+    """Which field is wrong, and how; if it is none, the body is not JSON."""
+    where = f"in {_called(place)}: " if place else ""
+    if not isinstance(error, msgspec.ValidationError) and _quoted(body) == body:
+        return not_json(f"{where}{error}")
+    try:
+        value = json.loads(body)  # which also reads NaN and 1e999
+    except (ValueError, RecursionError) as reason:
+        return not_json(f"{where}{reason}")
+    return refusal(kind, value, place) or not_json(f"{where}{error}")
+
+
+def refusal(kind: Any, value: Any, place: str = "") -> ProblemError | None:
+    """What is wrong with a value at a place in the body."""
+    fault = first_fault(kind, value)
+    if fault is None:
+        return None
+    field = ".".join(each for each in (place, *fault.path) if each)
+    if fault.allowed is None:
+        return missing(field)
+    if field:
+        return invalid(field, fault.value, fault.allowed)
+    given = shown(fault.value, LONGEST)
+    return ProblemError(422, "invalid-field", f"the body is {given}, but must be {fault.allowed}")

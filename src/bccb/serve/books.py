@@ -12,9 +12,9 @@ from bccb.serve.code import Code
 from bccb.serve.problem import unknown
 from bccb.serve.quarantine import Quarantined, quarantined
 from bccb.serve.recovery import OtherCodeError, code_of, fold, snapshot_of
-from bccb.serve.schemas import MOST_BATCH
 from bccb.serve.terms import Terms
 from bccb.serve.work import seconds_per_user, users_at_once
+from bccb.wire import MOST_BATCH
 
 SNAPSHOT_EVERY = 5_000  # events of a campaign
 SNAPSHOT_AFTER = 100  # events of a campaign that had to be folded again

@@ -17,8 +17,8 @@ from bccb.serve.campaign import Campaign
 from bccb.serve.code import this_code
 from bccb.serve.log import CONTROL, taken_names
 from bccb.serve.problem import ProblemError, conflict, invalid
-from bccb.serve.schemas import CampaignRequest, TimeHorizon
 from bccb.serve.terms import Terms
+from bccb.wire import CampaignRequest, TimeHorizon, UsersHorizon, encode
 
 LAST_END = 221_845_392_000 * SECOND  # microseconds since 1970: the year 9000
 ENDS = "in the future, before the year 9000"
@@ -34,6 +34,10 @@ def terms_of(asked: CampaignRequest, at: int) -> Terms:
     if ends_at is not None and not 0 <= ends_at <= LAST_END:
         raise invalid("horizon.ends_at", str(by_time and by_time.ends_at), ENDS)
     treatments, code = tuple(asked.treatments), this_code()
+    for field, names in (("features", asked.features), ("treatments", asked.treatments)):
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise invalid(field, twice, "named once")
     if CONTROL in treatments:
         raise invalid("treatments", CONTROL, "another name: it stands for those left alone")
     for name in asked.features:
@@ -42,7 +46,7 @@ def terms_of(asked: CampaignRequest, at: int) -> Terms:
     return Terms(
         name=asked.name,
         budget=budget,
-        users=None if isinstance(asked.horizon, TimeHorizon) else asked.horizon.users,
+        users=asked.horizon.users if isinstance(asked.horizon, UsersHorizon) else None,
         ends_at=ends_at,
         expected_users=None if by_time is None else by_time.expected_users,
         features=tuple(asked.features),
@@ -55,7 +59,7 @@ def terms_of(asked: CampaignRequest, at: int) -> Terms:
         learned_from=asked.learned_from,
         opened_at=at,
         version=code.version,
-        asked=asked.model_dump_json(),
+        asked=encode(asked).decode(),
         fingerprint=code.fingerprint,
     )
 

@@ -25,11 +25,12 @@ from typing import Any, NamedTuple, TypeVar
 
 from bccb.ledger.port import ConflictError, DamagedError, LedgerError, concerns_all
 from bccb.serve.books import Books
-from bccb.serve.decisions import Answers, Asked, check, decide
+from bccb.serve.decisions import Asked, Made, check, decide
 from bccb.serve.metrics import Metrics
 from bccb.serve.outcomes import Reports, observe, plan, sweep
 from bccb.serve.problem import ProblemError, not_durable, problem_of
 from bccb.serve.work import AT_ONCE, INLINE, LONG
+from bccb.wire import OutcomeAnswer
 
 T = TypeVar("T")
 Clock = Callable[[], int]
@@ -97,26 +98,30 @@ class Engine:
         found: T = await self._queue(command, seconds)
         return found
 
-    async def decide(self, asked: Asked) -> Answers:
-        """Decide on users, together with others who wait; the answers, once they are durable.
+    async def decide(self, asked: Asked) -> Made:
+        """Decide on users, together with others who wait; the decisions, once they are durable.
 
         A list that takes long is checked whole, then decided in parts: others are served between.
         """
         id_, size = asked.campaign_id, self.books.users_at_once(asked.campaign_id)
-        if len(asked.users) > size:
-            await self.do(lambda books, at: check(books, at, asked), LONG)
-        answers: Answers = []
+        count = len(asked.users.ids)
+        if count <= size:
+            whole: Made = await self._queue(asked, self.books.seconds(id_, count))
+            return whole
+        await self.do(lambda books, at: check(books, at, asked), LONG)
+        made: list[Made] = []
         for part in asked.parts(size):
-            with _half_done(part.first):
-                answers += await self._queue(part, self.books.seconds(id_, len(part.users)))
-        return answers
+            with _half_done(part.users.first):
+                seconds = self.books.seconds(id_, len(part.users.ids))
+                made.append(await self._queue(part, seconds))
+        return Made(made[0].terms, [event for part in made for event in part.events])
 
-    async def observe(self, reports: Reports) -> Answers:
+    async def observe(self, reports: Reports) -> list[OutcomeAnswer]:
         """Record outcomes, in parts where there are many; the answers, once they are durable."""
         id_, size = reports.campaign_id, self.books.users_at_once(reports.campaign_id)
         if len(reports.items) > size:
             await self.do(lambda books, at: plan(books, at, reports), LONG)
-        answers: Answers = []
+        answers: list[OutcomeAnswer] = []
         for part in reports.parts(size):
             seconds = self.books.seconds(id_, len(part.items))
             with _half_done(part.first):

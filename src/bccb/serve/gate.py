@@ -1,18 +1,26 @@
-"""The gate that every request passes: access, size, the count of it, and headers of the answer."""
+"""The gate that every request passes: its route, access, size, the count of it, and headers of the
+answer.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from typing import Any
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Match, Route, Router
+from starlette.types import Lifespan, Message, Receive, Scope, Send
 
+from bccb.ledger import port
+from bccb.ledger.port import LedgerError
 from bccb.serve.access import Access
 from bccb.serve.answers import problem_response
 from bccb.serve.body import MOST_BYTES, too_large
 from bccb.serve.metrics import Metrics
-from bccb.serve.problem import ProblemError, problem_of
+from bccb.serve.operation import Operation
+from bccb.serve.problem import ProblemError, not_durable, problem_of
 
 HEADERS = (
     (b"x-content-type-options", b"nosniff"),
@@ -25,22 +33,30 @@ PROXIED = {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-re
 ASK_AGAIN = (b"cache-control", b"no-cache")
 UNEXPECTED = "an error of the service: see its log"
 NO_ROUTE = "none"  # instead of a path that a stranger made up
+LOOKS = ("GET", "HEAD")
 
 logger = logging.getLogger("bccb.serve")
 
 
-class Gate:
-    """ASGI middleware."""
+class Gate(Router):
+    """The router of the service. A request is matched first: its route says what it needs."""
 
-    def __init__(self, app: ASGIApp, access: Access, metrics: Metrics) -> None:
-        self.app, self.access, self.metrics = app, access, metrics
+    def __init__(
+        self,
+        routes: Sequence[BaseRoute],
+        access: Access,
+        metrics: Metrics,
+        lifespan: Lifespan[Any],
+    ) -> None:
+        super().__init__(routes, lifespan=lifespan)
+        self.access, self.metrics = access, metrics
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or refuse it."""
         if scope["type"] != "http":
-            await self.app(scope, receive, send)
+            await super().app(scope, receive, send)
             return
-        begin, status = time.perf_counter(), None
+        begin, status, path = time.perf_counter(), None, NO_ROUTE
 
         async def passing(message: Message) -> None:
             nonlocal status
@@ -55,25 +71,66 @@ class Gate:
             await send(message)
 
         try:
-            self._check(scope)
-            await self.app(scope, receive, passing)
-        except ProblemError as problem:
-            await problem_response(problem)(scope, receive, passing)
+            route, whole = self._route(scope)
+            path = getattr(route, "path", NO_ROUTE)
+            self._check(scope, route)
+            if route is None:
+                raise HTTPException(404)
+            if not whole and isinstance(route, Route):
+                raise HTTPException(405, headers={"Allow": ", ".join(route.methods or ())})
+            await route.handle(scope, receive, passing)
         except Exception as error:
-            logger.exception("%s %s failed", scope["method"], scope["path"])
             if status is not None:  # half of an answer is worse than none
+                logger.exception("%s %s failed", scope["method"], scope["path"])
                 raise
-            await problem_response(problem_of(error, UNEXPECTED))(scope, receive, passing)
+            await _refusal(error, scope)(scope, receive, passing)
         finally:
-            route = getattr(scope.get("route"), "path", NO_ROUTE)
-            self.metrics.requests.labels(route, status or 500).inc()
-            self.metrics.seconds.labels(route).observe(time.perf_counter() - begin)
+            self.metrics.requests.labels(path, status or 500).inc()
+            self.metrics.seconds.labels(path).observe(time.perf_counter() - begin)
 
-    def _check(self, scope: Scope) -> None:
+    def _route(self, scope: Scope) -> tuple[BaseRoute | None, bool]:
+        """The route of a request, and whether it also takes its method."""
+        partial: BaseRoute | None = None
+        for route in self.routes:
+            match, more = route.matches(scope)
+            if match == Match.FULL:
+                scope.update(more)
+                return route, True
+            if match == Match.PARTIAL and partial is None:
+                partial = route
+        return partial, False
+
+    def _check(self, scope: Scope, route: BaseRoute | None) -> None:
         found: dict[bytes, Any] = dict(scope["headers"])
         length = found.get(b"content-length", b"0")
         if length.isdigit() and int(length) > MOST_BYTES:
             raise too_large()
         host, key, origin = (found.get(name, b"").decode("latin-1") for name in ASKED)
         handed_on = not PROXIED.isdisjoint(found)
-        self.access.check(scope["method"], scope["path"], host, key, origin, handed_on)
+        self.access.check(_needed(scope, route), host, key, origin, handed_on)
+
+
+def _needed(scope: Scope, route: BaseRoute | None) -> port.Scope | None:
+    """What an API key must allow; None where no key is needed."""
+    if route is None:  # which paths there are is not everybody's to find out
+        return port.Scope.READ if scope["method"] in LOOKS else port.Scope.ADMIN
+    operation = route.app if isinstance(route, Route) else None
+    return operation.scope if isinstance(operation, Operation) else None
+
+
+def _refusal(error: Exception, scope: Scope) -> Any:
+    """What is answered instead. Made here and not in a thread: it must not need resources."""
+    where = scope["method"], scope["path"]
+    if isinstance(error, ProblemError):
+        return problem_response(error)
+    if isinstance(error, HTTPException):
+        kind = {404: "unknown", 405: "wrong-method"}.get(error.status_code, "http")
+        detail = f"{where[0]} {where[1]}: {error.detail}"
+        response = problem_response(ProblemError(error.status_code, kind, detail))
+        response.headers.update(error.headers or {})
+        return response
+    if isinstance(error, LedgerError):
+        logger.error("%s %s failed: %s", *where, error)
+        return problem_response(not_durable("the ledger cannot be read"))
+    logger.error("%s %s failed", *where, exc_info=error)
+    return problem_response(problem_of(error, UNEXPECTED))

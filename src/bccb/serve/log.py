@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from typing import IO, Any
 
-from pydantic_core import to_json
-
 from bccb.data.schema import Columns
 from bccb.ledger.event import ENDS
 from bccb.ledger.moment import as_time
 from bccb.ledger.port import Ledger, Reader, Resolved
 from bccb.money import MICROS
 from bccb.serve.campaign import Campaign
+from bccb.wire import encode
 
 # The log's own columns, by polars' names of their types; features and costs are numbers
 OWN = {
@@ -110,7 +109,7 @@ def write(ledger: Ledger, campaign: Campaign, until: int, kind: str) -> IO[bytes
         else:
             for page in pages:
                 # older versions let prices pass that JSON does not know
-                file.writelines(to_json(row, inf_nan_mode="null") + b"\n" for row in page)
+                file.writelines(encode(row) + b"\n" for row in page)
         file.flush()
         stack.pop_all()  # it is the caller's now
     return file

@@ -1,27 +1,21 @@
-"""The OpenAPI document: what FastAPI finds, and the bodies that we read ourselves."""
+"""The OpenAPI document, made from the operations and the wire types."""
 
 from __future__ import annotations
 
+import inspect
+import json
+import re
+from collections.abc import Sequence
 from typing import Any
 
-from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
-from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
+import msgspec
 
-from bccb.serve import schemas
+from bccb import __version__, wire
 from bccb.serve.answers import PROBLEM_TYPE
+from bccb.serve.operation import JSON, Operation
 
-BODIES: tuple[type[BaseModel], ...] = (
-    schemas.BudgetRequest,
-    schemas.CampaignRequest,
-    schemas.DecisionRequest,
-    schemas.OutcomeItem,
-    schemas.OutcomeRequest,
-    schemas.SettleRequest,
-    schemas.Problem,
-)
-REF = "#/components/schemas/{model}"
+ABOUT = "Whom to treat, one user at a time, under a budget that is never exceeded."
+REF = "#/components/schemas/{name}"
 WHY = {
     400: "The body is not JSON.",
     401: "An API key is needed.",
@@ -33,42 +27,101 @@ WHY = {
     422: "A field is not as it must be.",
     503: "Nothing was done, because it could not be made durable: try again.",
 }
-ALWAYS = (401, 403)
+WITH_KEY = (401, 403)
 WITH_BODY = (400, 413, 415, 422)
+PARAMETERS: dict[str, Any] = {
+    "campaign_id": {"type": "string", "examples": ["c0123456789"]},
+    "decision_id": {
+        "type": "string",
+        "pattern": wire.ID,
+        "maxLength": 128,
+        "examples": ["order-17"],
+    },
+}
 
 
-def takes(model: type[BaseModel], many: bool = False, or_many: bool = False) -> dict[str, Any]:
-    """The part of a route that tells its body: one of a model, a list of them, or either."""
-    one: dict[str, Any] = {"$ref": REF.format(model=model.__name__)}
-    several = {"type": "array", "items": one, "minItems": 1, "maxItems": schemas.MOST_BATCH}
-    schema = {"oneOf": [one, several]} if or_many else several if many else one
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
-
-
-def answers(*statuses: int, body: bool = False) -> dict[int | str, Any]:
-    """The part of a route that tells its problems."""
-    found = sorted({*statuses, *ALWAYS, *(WITH_BODY if body else ())})
-    schema = {"$ref": REF.format(model="Problem")}
+def document(operations: Sequence[Operation]) -> dict[str, Any]:
+    """The whole document."""
+    schemas = _Schemas(operations)
+    paths: dict[str, Any] = {}
+    for each in operations:
+        paths.setdefault(each.path, {})[each.method.lower()] = _described(each, schemas)
     return {
-        status: {"description": WHY[status], "content": {PROBLEM_TYPE: {"schema": schema}}}
-        for status in found
+        "openapi": "3.1.0",
+        "info": {"title": "bccb", "description": ABOUT, "version": __version__},
+        "paths": paths,
+        "components": {
+            "schemas": schemas.components,
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{}, {"key": []}],
     }
 
 
-def document(app: FastAPI) -> dict[str, Any]:
-    """The whole document, made once."""
-    if app.openapi_schema is None:
-        made = get_openapi(
-            title=app.title, version=app.version, description=app.description, routes=app.routes
+class _Schemas:
+    """JSON schemas of all types that operations take and answer."""
+
+    def __init__(self, operations: Sequence[Operation]) -> None:
+        found: list[Any] = [wire.Problem, wire.UsersHorizon, wire.TimeHorizon]
+        found += [each.takes for each in operations if each.takes is not None]
+        replies = (reply for each in operations for reply in each.replies.values())
+        found += [reply.kind for reply in replies if reply.kind is not None]
+        made, components = msgspec.json.schema_components(
+            found, schema_hook=_horizon, ref_template=REF
         )
-        _, bodies = models_json_schema(
-            [(model, "validation") for model in BODIES], ref_template=REF
-        )
-        parts = made.setdefault("components", {})
-        parts["schemas"] = {**bodies["$defs"], **parts.get("schemas", {})}
-        parts["schemas"].pop("HTTPValidationError", None)
-        parts["schemas"].pop("ValidationError", None)
-        parts["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-        made["security"] = [{}, {"key": []}]
-        app.openapi_schema = made
-    return app.openapi_schema
+        self._types = found
+        self._made, self.components = (_as_json_schema(part) for part in (made, components))
+
+    def of(self, kind: Any) -> Any:
+        """The schema of a type."""
+        return self._made[next(i for i, each in enumerate(self._types) if each == kind)]
+
+
+def _horizon(_: type) -> dict[str, Any]:
+    names = (wire.UsersHorizon.__name__, wire.TimeHorizon.__name__)
+    return {"oneOf": [{"$ref": REF.format(name=name)} for name in names]}
+
+
+def _as_json_schema(made: Any) -> Any:
+    """With patterns as JSON Schema writes them."""
+    return json.loads(json.dumps(made).replace(r"\\Z", "$"))
+
+
+def _described(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "tags": [operation.tag],
+        "summary": operation.name.replace("_", " ").capitalize(),
+        "description": inspect.getdoc(operation.endpoint),
+        "operationId": f"{operation.name}_{operation.method.lower()}",
+        "responses": _responses(operation, schemas),
+    }
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": PARAMETERS[name]}
+        for name in re.findall(r"{(\w+)}", operation.path)
+    ]
+    parameters += [
+        {"name": name, "in": "query", "required": False, "schema": schema}
+        for name, schema in operation.query.items()
+    ]
+    if parameters:
+        described["parameters"] = parameters
+    if operation.takes is not None:
+        content = {JSON: {"schema": schemas.of(operation.takes)}}
+        described["requestBody"] = {"required": True, "content": content}
+    return described
+
+
+def _responses(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for status, (kind, description, content) in operation.replies.items():
+        if content is None:
+            content = {JSON: {"schema": schemas.of(kind)}}
+        found[str(status)] = {"description": description, "content": content}
+    problems = {*operation.problems}
+    problems |= set(WITH_KEY) if operation.scope is not None else set()
+    problems |= set(WITH_BODY) if operation.takes is not None else set()
+    schema = schemas.of(wire.Problem)
+    for status in sorted(problems):
+        content = {PROBLEM_TYPE: {"schema": schema}}
+        found[str(status)] = {"description": WHY[status], "content": content}
+    return found

@@ -9,15 +9,20 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
+
+from msgspec import UNSET
 
 from bccb.ledger.event import ENDS, Kind
 from bccb.money import as_text, costs_up
 from bccb.serve.books import Books
 from bccb.serve.campaign import Campaign, Known
 from bccb.serve.problem import conflict, invalid, missing, unknown
-from bccb.serve.schemas import OutcomeItem
 from bccb.serve.terms import Terms
+from bccb.serve.views import money
+from bccb.wire import DecisionState, OutcomeAnswer, OutcomeItem
+
+Status: TypeAlias = Literal["recorded", "already_recorded", "too_late"]
 
 SWEPT_AT_ONCE = 1_000
 SWEEP_SECONDS = 0.05  # for all campaigns together: then requests have their turn
@@ -43,10 +48,10 @@ class Plan(NamedTuple):
     campaign: Campaign
     fresh: list[tuple[Known, tuple[float, int]]]
     late: dict[str, Known]
-    answers: list[dict[str, Any]]
+    answers: list[OutcomeAnswer]
 
 
-def observe(books: Books, at: int, reports: Reports) -> list[dict[str, Any]]:
+def observe(books: Books, at: int, reports: Reports) -> list[OutcomeAnswer]:
     """Record outcomes, each once."""
     campaign, fresh, late, answers = plan(books, at, reports)
     for found, reported in fresh:
@@ -64,7 +69,7 @@ def plan(books: Books, at: int, reports: Reports) -> Plan:
     planned: dict[str, tuple[float, int]] = {}
     fresh: list[tuple[Known, tuple[float, int]]] = []
     late: dict[str, Known] = {}
-    answers: list[dict[str, Any]] = []
+    answers: list[OutcomeAnswer] = []
     for i, item in enumerate(items, first):
         where = "" if single else f"{i}."
         found = Known.of(known.get(item.decision_id, ()))
@@ -74,13 +79,14 @@ def plan(books: Books, at: int, reports: Reports) -> Plan:
         value = item.value + 0.0  # SQLite keeps no sign of zero, and seals would not fit
         reported = value, _done(campaign.terms, found, item, where)
         if item.decision_id in planned:
-            before, status = planned[item.decision_id], "already_recorded"
+            before = planned[item.decision_id]
+            status: Status = "already_recorded"
         else:
             before, status = _standing(campaign, at, found, reported, where)
         if status != "too_late" and before != reported:
             told = f"decision {item.decision_id!r} has the outcome {before[0]:g} already"
             raise conflict("outcome-differs", told, f"{where}value")
-        answers.append({"decision_id": item.decision_id, "value": before[0], "status": status})
+        answers.append(OutcomeAnswer(item.decision_id, before[0], status))
         if status == "recorded":
             planned[item.decision_id] = reported
             fresh.append((found, reported))
@@ -91,12 +97,11 @@ def plan(books: Books, at: int, reports: Reports) -> Plan:
 
 def _done(terms: Terms, known: Known, item: OutcomeItem, where: str) -> int:
     """What was done to the user: as decided, or as the other system of a shadow campaign says."""
-    given = "action" in item.model_fields_set
     if not terms.shadow:
-        if given:
+        if item.action is not UNSET:
             raise invalid(f"{where}action", item.action, "absent: the campaign is no shadow")
         return known.decision.action or 0
-    if not given:
+    if item.action is UNSET:
         raise missing(f"{where}action", ": the treatment your system gave, or null for none")
     if item.action is not None and item.action not in terms.position:
         raise invalid(
@@ -107,7 +112,7 @@ def _done(terms: Terms, known: Known, item: OutcomeItem, where: str) -> int:
 
 def _standing(
     campaign: Campaign, at: int, known: Known, reported: tuple[float, int], where: str
-) -> tuple[tuple[float, int], str]:
+) -> tuple[tuple[float, int], Status]:
     """The outcome and action that count for a decision once this report is in, and its status."""
     end = known.end
     if end is None and not _late(campaign, at, known):
@@ -127,7 +132,7 @@ def _late(campaign: Campaign, at: int, known: Known) -> bool:
     return campaign.now(at) > known.decision.at + campaign.terms.window
 
 
-def cancel(books: Books, at: int, campaign_id: str, decision: str) -> dict[str, Any]:
+def cancel(books: Books, at: int, campaign_id: str, decision: str) -> DecisionState:
     """Undo a decision whose treatment was not delivered."""
     campaign, known = _find(books, campaign_id, decision)
     if known.end is None and known.settlement is None and not _late(campaign, at, known):
@@ -140,7 +145,7 @@ def cancel(books: Books, at: int, campaign_id: str, decision: str) -> dict[str, 
     return _state(campaign, known)
 
 
-def settle(books: Books, at: int, campaign_id: str, decision: str, cost: str) -> dict[str, Any]:
+def settle(books: Books, at: int, campaign_id: str, decision: str, cost: str) -> DecisionState:
     """Tell what a treatment cost in the end."""
     campaign, known = _find(books, campaign_id, decision)
     micros, reserved = costs_up("cost", cost), known.decision.money
@@ -170,18 +175,18 @@ def _find(books: Books, campaign_id: str, decision: str) -> tuple[Campaign, Know
     return campaign, known
 
 
-def _state(campaign: Campaign, known: Known) -> dict[str, Any]:
+def _state(campaign: Campaign, known: Known) -> DecisionState:
     held = known.held - (known.end.money if known.end is not None else 0)
     waits = known.end is None and known.settlement is None
     action = known.decision.action
-    return {
-        "decision_id": known.decision.decision,
-        "treatment": campaign.terms.treatments[action - 1] if action else None,
-        "status": "open" if known.end is None else ENDS[known.end.kind],
-        "reserved": as_text(held if waits else 0),
-        "spent": as_text(0 if waits else held),
-        "remaining": as_text(campaign.remaining),
-    }
+    return DecisionState(
+        decision_id=known.decision.decision or "",
+        treatment=campaign.terms.treatments[action - 1] if action else None,
+        status="open" if known.end is None else cast("Any", ENDS[known.end.kind]),
+        reserved=money(held if waits else 0),
+        spent=money(0 if waits else held),
+        remaining=money(campaign.remaining),
+    )
 
 
 def sweep(books: Books, at: int, only: str | None = None) -> bool:

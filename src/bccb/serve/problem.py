@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from msgspec import UNSET
 
 from bccb.errors import BccbError, is_shortage, shown
+from bccb.wire import Problem
 
 LONGEST = 100  # characters of a value in a message
 
@@ -16,15 +17,15 @@ class ProblemError(BccbError):
         super().__init__(detail)
         self.status, self.kind, self.detail, self.field = status, kind, detail, field
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Problem:
         """The answer's body."""
-        told = {
-            "type": f"urn:bccb:problem:{self.kind}",
-            "title": self.kind.replace("-", " ").capitalize(),
-            "status": self.status,
-            "detail": self.detail,
-        }
-        return told if self.field is None else {**told, "field": self.field}
+        return Problem(
+            type=f"urn:bccb:problem:{self.kind}",
+            title=self.kind.replace("-", " ").capitalize(),
+            status=self.status,
+            detail=self.detail,
+            field=UNSET if self.field is None else self.field,
+        )
 
 
 def invalid(field: str, value: object, allowed: str) -> ProblemError:

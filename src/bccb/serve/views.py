@@ -1,136 +1,152 @@
-"""Campaigns as they are told: rows for lists and answers, and the report of the page."""
+"""Campaigns as they are answered: rows for lists, and the report of the page."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
-from typing import Any
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any, Literal, cast
 
+from bccb import wire
 from bccb.intervals import Interval
-from bccb.ledger.moment import SECOND, as_time
+from bccb.ledger.moment import EPOCH, SECOND
 from bccb.ledger.port import Account
 from bccb.money import MICROS, as_text
 from bccb.serve.campaign import RUNS, Campaign
 from bccb.serve.quarantine import UNREADABLE, Quarantined
 from bccb.serve.tally import Point
 from bccb.serve.terms import Terms
-
-# The report of a campaign of which nothing is known but its row
-NOTHING: dict[str, Any] = {
-    "arms": [],
-    "incremental": None,
-    "decisions_per_second": 0.0,
-    "planned": as_text(0),
-    "money_ends_at": None,
-    "series": {name: [] for name in ("at", "decisions", "spent", "planned", "price")},
-}
+from bccb.wire import encode
 
 
-def campaign_view(campaign: Campaign | Quarantined) -> dict[str, Any]:
-    """A campaign, its money and its counts."""
+def money(micros: int) -> Decimal:
+    """Micros in currency units, with two decimals or as many as it takes."""
+    return Decimal(as_text(micros))
+
+
+def campaign_view(campaign: Campaign | Quarantined) -> wire.Campaign:
+    """A campaign, its money and its counts; without the counts, which need its journal, where it
+    is quarantined.
+    """
     if isinstance(campaign, Quarantined):
-        return _quarantined_view(campaign)
-    return {
-        "id": campaign.id,
-        "name": campaign.terms.name,
-        "status": RUNS[campaign.status],
-        "reason": None,
+        return wire.Campaign(
+            id=campaign.id,
+            name=campaign.account.name,
+            status="quarantined",
+            reason=campaign.reason,
+            **_readable_terms(campaign.terms),
+            **_money_view(campaign.account),
+            decisions=0,
+            treated=0,
+            open=0,
+        )
+    return wire.Campaign(
+        id=campaign.id,
+        name=campaign.terms.name,
+        status=cast("Literal['running', 'paused', 'closed']", RUNS[campaign.status]),
+        reason=None,
         **_terms_view(campaign.terms),
         **_money_view(campaign.account()),
-        "decisions": campaign.machine.decisions,
-        "treated": sum(campaign.tally.decisions[1:]),
-        "open": campaign.open,
-    }
-
-
-def _quarantined_view(campaign: Quarantined) -> dict[str, Any]:
-    """What the campaign's row tells, and its terms; the counts would be part of the fold."""
-    return {
-        "id": campaign.id,
-        "name": campaign.account.name,
-        "status": "quarantined",
-        "reason": campaign.reason,
-        **_readable_terms(campaign.terms),
-        **_money_view(campaign.account),
-        "decisions": 0,
-        "treated": 0,
-        "open": 0,
-    }
+        decisions=campaign.machine.decisions,
+        treated=sum(campaign.tally.decisions[1:]),
+        open=campaign.open,
+    )
 
 
 def _readable_terms(terms: Terms) -> dict[str, Any]:
     """The terms of a quarantined campaign, which may be damaged, too."""
     try:
         view = _terms_view(terms)
-        json.dumps(view, allow_nan=False).encode()
+        encode(view)
         return view
     except Exception:
         return _terms_view(UNREADABLE)
 
 
 def _terms_view(terms: Terms) -> dict[str, Any]:
-    horizon: dict[str, Any] = {"users": terms.users}
+    horizon: wire.Horizon = wire.UsersHorizon(terms.users or 0)
     if terms.ends_at is not None:
-        horizon = {"ends_at": as_time(terms.ends_at), "expected_users": terms.expected_users}
+        horizon = wire.TimeHorizon(_time(terms.ends_at), terms.expected_users)
     return {
         "mode": "shadow" if terms.shadow else "live",
-        "created_at": as_time(terms.opened_at),
+        "created_at": _time(terms.opened_at),
         "horizon": horizon,
-        "features": list(terms.features),
-        "treatments": list(terms.treatments),
-        "policy": {"name": terms.policy, "params": terms.parameters},
+        "features": terms.features,
+        "treatments": terms.treatments,
+        "policy": wire.PolicyChoice(terms.policy, terms.parameters),
         "outcome_window_seconds": terms.window // SECOND,
         "seed": terms.seed,
         "learned_from": terms.learned_from,
     }
 
 
-def _money_view(account: Account) -> dict[str, str]:
+def _money_view(account: Account) -> dict[str, Any]:
     return {
-        "budget": as_text(account.budget),
-        "spent": as_text(account.spent),
-        "reserved": as_text(account.reserved),
-        "remaining": as_text(account.budget - account.spent - account.reserved),
+        "budget": money(account.budget),
+        "spent": money(account.spent),
+        "reserved": money(account.reserved),
+        "remaining": money(account.budget - account.spent - account.reserved),
     }
 
 
-def report_view(campaign: Campaign | Quarantined, at: int) -> dict[str, Any]:
+def report_view(campaign: Campaign | Quarantined, at: int) -> wire.Report:
     """What the page shows."""
     if isinstance(campaign, Quarantined):
-        return {"campaign": campaign_view(campaign), "now": as_time(at), **NOTHING}
+        return wire.Report(
+            campaign=campaign_view(campaign),
+            now=_time(at),
+            arms=(),
+            incremental=None,
+            decisions_per_second=0.0,
+            planned=money(0),
+            money_ends_at=None,
+            series=_series([]),
+        )
     tally, now = campaign.tally, campaign.now(at)
+    planned = campaign.planned(now, campaign.machine.decisions)
     points = list(tally.points)
     if points:  # as things stand: money may have returned since the last decision
-        planned = campaign.planned(now, campaign.machine.decisions)
         out = campaign.spent + campaign.reserved
         points.append(Point(now, campaign.machine.decisions, out, planned, points[-1].price))
     ends = tally.money_ends_at(now, campaign.remaining)
-    return {
-        "campaign": campaign_view(campaign),
-        "now": as_time(at),
-        "arms": [
-            {
-                "treatment": name,
-                "decisions": tally.decisions[arm],
-                "outcomes": tally.outcomes[arm],
-                "conversions": tally.conversions[arm],
-                "rate": _interval(tally.rate(arm)),
-            }
-            for arm, name in enumerate((None, *campaign.terms.treatments))
-        ],
-        "incremental": _interval(tally.incremental()),
-        "decisions_per_second": campaign.meter.rate(at),
-        "planned": as_text(campaign.planned(campaign.now(at), campaign.machine.decisions)),
-        "money_ends_at": None if ends is None or campaign.over(now) else as_time(ends),
-        "series": {
-            "at": [point.at / SECOND for point in points],
-            "decisions": [point.decisions for point in points],
-            "spent": [point.spent / MICROS for point in points],
-            "planned": [point.planned / MICROS for point in points],
-            "price": [point.price for point in points],
-        },
-    }
+    return wire.Report(
+        campaign=campaign_view(campaign),
+        now=_time(at),
+        arms=_arms(campaign),
+        incremental=_interval(tally.incremental()),
+        decisions_per_second=campaign.meter.rate(at),
+        planned=money(planned),
+        money_ends_at=None if ends is None or campaign.over(now) else _time(ends),
+        series=_series(points),
+    )
 
 
-def _interval(found: Interval | None) -> dict[str, float] | None:
-    return None if found is None else asdict(found)
+def _arms(campaign: Campaign) -> tuple[wire.Arm, ...]:
+    tally = campaign.tally
+    return tuple(
+        wire.Arm(
+            treatment=name,
+            decisions=tally.decisions[arm],
+            outcomes=tally.outcomes[arm],
+            conversions=tally.conversions[arm],
+            rate=_interval(tally.rate(arm)),
+        )
+        for arm, name in enumerate((None, *campaign.terms.treatments))
+    )
+
+
+def _series(points: list[Point]) -> wire.Series:
+    return wire.Series(
+        at=tuple(point.at / SECOND for point in points),
+        decisions=tuple(point.decisions for point in points),
+        spent=tuple(point.spent / MICROS for point in points),
+        planned=tuple(point.planned / MICROS for point in points),
+        price=tuple(point.price for point in points),
+    )
+
+
+def _interval(found: Interval | None) -> wire.Interval | None:
+    return None if found is None else wire.Interval(found.value, found.low, found.high)
+
+
+def _time(at: int) -> datetime:
+    return EPOCH + timedelta(microseconds=at)

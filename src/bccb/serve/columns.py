@@ -1,0 +1,131 @@
+"""Users in columns: read within limits, each fault named by its field and place.
+
+As for lists, nothing is built of a body before its size is known: how many columns there may be,
+and how many values each has. So the work on one column is bounded, and between columns others are
+served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta, Raw
+from msgspec.json import Decoder
+
+from bccb import wire
+from bccb.serve.body import MOST_MARKS, SLICE, not_json, parse, refusal
+from bccb.serve.problem import ProblemError, invalid
+from bccb.serve.users import Columns
+
+T = TypeVar("T")
+
+
+class Unread(wire.Body):
+    """The columns of a body, as they came."""
+
+    decision_ids: Raw
+    features: Annotated[dict[str, Raw], Meta(max_length=wire.MOST_FEATURES)]
+    costs: Annotated[dict[str, Raw], Meta(max_length=wire.MOST_TREATMENTS)]
+
+
+UNREAD = Decoder(Unread)
+FIELDS = Decoder(dict[str, Raw])
+IDS = Decoder(list[wire.DecisionId])
+NUMBERS = Decoder(list[float])
+MONEY = Decoder(list[wire.MoneyText])
+# Stand for columns that are not looked at
+SOUND: dict[str, tuple[bytes, Any]] = {
+    "decision_ids": (b"[", ["a"]),
+    "features": (b"{", {}),
+    "costs": (b"{", {}),
+}
+
+
+async def parse_columns(body: bytes) -> Columns:
+    """The body as users in columns."""
+    unread = _split(body)
+    ids = _column(IDS, unread.decision_ids, "decision_ids")
+    if not ids:
+        raise invalid("decision_ids", [], f"a list of 1 to {wire.MOST_BATCH:,}")
+    features: dict[str, list[float]] = {}
+    costs: dict[str, list[str]] = {}
+    parsed = 0
+    for field, column in _columns(unread):
+        group, _, name = field.partition(".")
+        parsed += len(bytes(column))
+        if parsed > SLICE:
+            parsed = 0
+            await asyncio.sleep(0)
+        if group == "features":
+            features[name] = _same_length(_column(NUMBERS, column, field), field, len(ids))
+        else:
+            costs[name] = _same_length(_column(MONEY, column, field), field, len(ids))
+    return Columns(ids, features, costs)
+
+
+def _columns(unread: Unread) -> list[tuple[str, Raw]]:
+    return [
+        (f"{group}.{name}", column)
+        for group, columns in (("features", unread.features), ("costs", unread.costs))
+        for name, column in columns.items()
+    ]
+
+
+def _split(body: bytes) -> Unread:
+    """The columns of a body, unread."""
+    if body.count(b":") > MOST_MARKS or body.count(b"{") > MOST_MARKS:
+        most = f"{wire.MOST_FEATURES:,} features and {wire.MOST_TREATMENTS} treatments"
+        raise ProblemError(422, "invalid-field", f"the body has more than {most}")
+    try:
+        return UNREAD.decode(body)
+    except msgspec.ValidationError as error:
+        raise _shape_problem(body, error) from None
+    except msgspec.DecodeError as error:
+        raise not_json(str(error)) from None
+    except RecursionError:
+        raise not_json("it is nested too deeply") from None
+
+
+def _shape_problem(body: bytes, error: msgspec.ValidationError) -> ProblemError:
+    """What is wrong with a body, apart from the values in its columns."""
+    try:
+        found = refusal(wire.DecisionColumns, _outline(body.strip()))
+    except (ValueError, RecursionError) as reason:  # what came first was no more than wrong
+        return not_json(str(reason))
+    return found or ProblemError(422, "invalid-field", f"the body does not fit: {error}")
+
+
+def _outline(body: bytes) -> Any:
+    """The body, with sound columns instead of its own where they are of the right kind."""
+    if body[:1] != b"{":
+        return _plain(body)
+    value: dict[str, Any] = {}
+    for name, raw in FIELDS.decode(body).items():
+        opening, sound = SOUND.get(name, (b"", None))
+        value[name] = sound if bytes(raw)[:1] == opening else _plain(bytes(raw))
+    return value
+
+
+def _plain(raw: bytes) -> Any:
+    """A value for a message; lists and objects may be large and are not built."""
+    if raw[:1] in (b"[", b"{"):
+        return [] if raw[:1] == b"[" else {}
+    return json.loads(raw)
+
+
+def _column(decoder: Decoder[list[T]], raw: Raw, field: str) -> list[T]:
+    column = bytes(raw)
+    if column.count(b",") >= wire.MOST_BATCH:
+        wrong = f"the length of {field} is more than {wire.MOST_BATCH}"
+        allowed = f"but must be 1 to {wire.MOST_BATCH}"
+        raise ProblemError(422, "invalid-field", f"{wrong}, {allowed}", field)
+    return parse(decoder, column, field)
+
+
+def _same_length(column: list[T], field: str, ids: int) -> list[T]:
+    if len(column) != ids:
+        raise invalid(f"the length of {field}", len(column), f"that of decision_ids, {ids}")
+    return column

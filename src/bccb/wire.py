@@ -1,0 +1,396 @@
+"""What goes over HTTP, for the service and its clients alike. Money is decimal text, names are the
+client's.
+
+From these types follow how bodies and answers are read and written, and the OpenAPI document.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from functools import cache
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from bccb.policies import DEFAULT
+
+T = TypeVar("T")
+
+MOST_BATCH = 1_000
+MOST_FEATURES = 1_000
+MOST_TREATMENTS = 100
+MOST_USERS = 10**12
+ID = r"^[A-Za-z0-9][A-Za-z0-9._~:@+=-]*$"
+MONEY = r"^[0-9]{1,10}(\.[0-9]{1,12})?$"
+NAME = r"^[^\x00-\x1f\x7f]+$"
+
+
+def _matching(pattern: str, **more: Any) -> Meta:
+    """Text of a pattern; see :func:`in_python`."""
+    return Meta(pattern=in_python(pattern), **more)
+
+
+def in_python(pattern: str) -> str:
+    r"""A pattern of JSON Schema for ``re``, whose "$" also matches before a last newline.
+
+    >>> in_python("^a$")
+    '^a\\Z'
+    """
+    return pattern.removesuffix("$") + r"\Z"
+
+
+MoneyText: TypeAlias = Annotated[
+    str, _matching(MONEY, examples=["0.77"], description="Decimal text, in currency units.")
+]
+Money: TypeAlias = Annotated[
+    Decimal,
+    Meta(description="Decimal text, in currency units.", extra_json_schema={"examples": ["0.77"]}),
+]
+DecisionId: TypeAlias = Annotated[
+    str,
+    _matching(
+        ID,
+        max_length=128,
+        examples=["order-17"],
+        description="Yours, one per decision: it makes retries safe.",
+    ),
+]
+Name: TypeAlias = Annotated[str, _matching(NAME, min_length=1, max_length=100)]
+Outcome: TypeAlias = Annotated[
+    float, Meta(ge=0, le=1, description="1 for a conversion, 0 for none.")
+]
+Users: TypeAlias = Annotated[int, Meta(ge=1, le=MOST_USERS)]
+
+
+class Body(Struct, forbid_unknown_fields=True):
+    """What a client sends: a field that is not known is a mistake."""
+
+
+class Answer(Struct, frozen=True):
+    """What the service answers. A client ignores fields that it does not know."""
+
+
+class Horizon:
+    """How long a campaign runs: for a number of users, or until a time."""
+
+    __slots__ = ()
+
+
+class UsersHorizon(Horizon, Struct, frozen=True, forbid_unknown_fields=True):
+    """The campaign is planned for a number of users."""
+
+    users: Annotated[Users, Meta(description="How many users are expected.")]
+
+
+class TimeHorizon(Horizon, Struct, frozen=True, forbid_unknown_fields=True):
+    """The campaign ends at a time; the money is paced by the clock until then."""
+
+    ends_at: Annotated[
+        datetime, Meta(tz=True, description="With its time zone, such as 2030-01-31T18:00:00Z.")
+    ]
+    expected_users: Annotated[
+        Users | None, Meta(description="A forecast of the traffic, if there is one.")
+    ] = None
+
+
+def horizon_type(given: Any) -> type[UsersHorizon] | type[TimeHorizon]:
+    """Which horizon a JSON object describes."""
+    return TimeHorizon if isinstance(given, dict) and "ends_at" in given else UsersHorizon
+
+
+class PolicyChoice(Answer, frozen=True):
+    """Which policy decides, and the parameters that differ from its defaults."""
+
+    name: str = DEFAULT
+    params: dict[str, float] = {}
+
+
+class PolicyRequest(PolicyChoice, frozen=True, forbid_unknown_fields=True):
+    """Which policy is to decide, and the parameters that differ from its defaults."""
+
+
+class CampaignRequest(Body):
+    """A new campaign."""
+
+    name: Annotated[Name, Meta(description="Different from that of any other campaign.")]
+    budget: MoneyText
+    horizon: Horizon
+    features: Annotated[list[Name], Meta(max_length=MOST_FEATURES)]
+    treatments: Annotated[list[Name], Meta(min_length=1, max_length=MOST_TREATMENTS)]
+    policy: PolicyRequest = PolicyRequest()
+    outcome_window_seconds: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=10 * 366 * 86_400,
+            description="An outcome that was not reported by then counts as none.",
+        ),
+    ] = 7 * 86_400
+    seed: Annotated[
+        Annotated[int, Meta(ge=0, le=2**53 - 1)] | None,
+        Meta(description="Of all draws; a random one if left out."),
+    ] = None
+    mode: Annotated[
+        Literal["live", "shadow"],
+        Meta(
+            description="A shadow campaign decides and learns, but its answers are not to be "
+            "acted on."
+        ),
+    ] = "live"
+    learned_from: Annotated[
+        str | None,
+        Meta(description="The id of a campaign, such as a shadow one, to take the learning of."),
+    ] = None
+
+
+class Campaign(Answer, frozen=True):
+    """A campaign, its money and its counts."""
+
+    id: str
+    name: str
+    status: Annotated[
+        Literal["running", "paused", "closed", "quarantined"],
+        Meta(
+            description="quarantined: its journal cannot be folded, and nothing of it is decided "
+            "or changed. Its money is that of the ledger; its counts are 0, and its terms are "
+            "empty if they cannot be read."
+        ),
+    ]
+    reason: Annotated[str | None, Meta(description="Why it is quarantined; null if it is not.")]
+    mode: Literal["live", "shadow"]
+    created_at: datetime
+    horizon: Horizon
+    features: tuple[str, ...]
+    treatments: tuple[str, ...]
+    policy: PolicyChoice
+    outcome_window_seconds: int
+    seed: int
+    learned_from: str | None
+    budget: Money
+    spent: Annotated[
+        Money, Meta(description="Paid for treatments whose outcome or final cost is known.")
+    ]
+    reserved: Annotated[
+        Money, Meta(description="Held for treatments whose outcome is not known yet.")
+    ]
+    remaining: Annotated[Money, Meta(description="budget - spent - reserved")]
+    decisions: int
+    treated: int
+    open: Annotated[int, Meta(description="Decisions whose outcome is not known yet.")]
+
+
+class CampaignList(Answer, frozen=True):
+    """All campaigns, the newest first."""
+
+    campaigns: tuple[Campaign, ...]
+
+
+class BudgetRequest(Body):
+    """More money for a campaign."""
+
+    add: MoneyText
+    request_id: Annotated[
+        DecisionId | None, Meta(description="Yours: a retry with the same id adds nothing.")
+    ] = None
+
+
+class DecisionRequest(Body):
+    """One user to decide on."""
+
+    decision_id: DecisionId
+    features: Annotated[dict[str, float], Meta(max_length=MOST_FEATURES)]
+    costs: Annotated[
+        dict[str, MoneyText],
+        Meta(
+            max_length=MOST_TREATMENTS, description="What each treatment would cost for this user."
+        ),
+    ]
+
+
+class DecisionColumns(Body):
+    """Many users to decide on, one list per feature and per treatment, all equally long."""
+
+    decision_ids: Annotated[list[DecisionId], Meta(min_length=1, max_length=MOST_BATCH)]
+    features: Annotated[
+        dict[str, Annotated[list[float], Meta(max_length=MOST_BATCH)]],
+        Meta(max_length=MOST_FEATURES),
+    ]
+    costs: Annotated[
+        dict[str, Annotated[list[MoneyText], Meta(max_length=MOST_BATCH)]],
+        Meta(max_length=MOST_TREATMENTS, description="What each treatment would cost per user."),
+    ]
+
+
+class DecisionAnswer(Answer, frozen=True):
+    """What to do with this user. The same id and body always give the same answer."""
+
+    decision_id: str
+    treatment: Annotated[str | None, Meta(description="null: leave this user alone")]
+    probability: Annotated[
+        float, Meta(description="That of this action, over all draws of the policy.")
+    ]
+    price: Annotated[float, Meta(description="What a unit of money had to bring, in conversions.")]
+    remaining: Money
+    act: Annotated[
+        bool, Meta(description="false in a shadow campaign: do what your own system says.")
+    ]
+
+
+class DecisionColumnsAnswer(Answer, frozen=True):
+    """What to do with many users, in the order of the request; all lists are equally long."""
+
+    decision_ids: tuple[str, ...]
+    treatments: Annotated[tuple[str | None, ...], Meta(description="null: leave this user alone")]
+    probabilities: tuple[float, ...]
+    prices: tuple[float, ...]
+    remaining: tuple[Money, ...]
+    act: Annotated[
+        bool, Meta(description="false in a shadow campaign: do what your own system says.")
+    ]
+
+
+class OutcomeRequest(Body):
+    """What became of one decision."""
+
+    value: Outcome
+    action: Annotated[
+        str | UnsetType | None,
+        Meta(
+            description="Only in shadow campaigns: the treatment your system gave, null for none."
+        ),
+    ] = UNSET
+
+
+class OutcomeItem(OutcomeRequest, kw_only=True):
+    """What became of one decision, in a list."""
+
+    decision_id: DecisionId
+
+
+class OutcomeAnswer(Answer, frozen=True):
+    """How a reported outcome was taken."""
+
+    decision_id: str
+    value: Annotated[float, Meta(description="What counts now.")]
+    status: Literal["recorded", "already_recorded", "too_late"]
+
+
+class SettleRequest(Body):
+    """What a treatment cost in the end."""
+
+    cost: MoneyText
+
+
+class DecisionState(Answer, frozen=True):
+    """A decision and its money, after it was cancelled or settled."""
+
+    decision_id: str
+    treatment: str | None
+    status: Literal["open", "observed", "expired", "cancelled"]
+    reserved: Money
+    spent: Money
+    remaining: Annotated[Money, Meta(description="Of the campaign.")]
+
+
+class Interval(Answer, frozen=True):
+    """A figure with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Arm(Answer, frozen=True):
+    """The users of one action."""
+
+    treatment: Annotated[str | None, Meta(description="null: left alone")]
+    decisions: int
+    outcomes: Annotated[int, Meta(description="How many of their outcomes are known.")]
+    conversions: float
+    rate: Annotated[
+        Interval | None, Meta(description="Conversions of those whose outcome is known.")
+    ]
+
+
+class Series(Answer, frozen=True):
+    """Points over time, at most some hundreds; all lists are equally long."""
+
+    at: Annotated[tuple[float, ...], Meta(description="Unix seconds.")]
+    decisions: tuple[int, ...]
+    spent: Annotated[tuple[float, ...], Meta(description="Spent and reserved.")]
+    planned: Annotated[
+        tuple[float, ...],
+        Meta(description="What even spending over the horizon would have spent."),
+    ]
+    price: tuple[float, ...]
+
+
+class Report(Answer, frozen=True):
+    """What the page shows of a campaign."""
+
+    campaign: Campaign
+    now: datetime
+    arms: Annotated[tuple[Arm, ...], Meta(description="Left alone first, then the treatments.")]
+    incremental: Annotated[
+        Interval | None,
+        Meta(description="Conversions that the treatments caused; null while that is not known."),
+    ]
+    decisions_per_second: Annotated[float, Meta(description="Over the last ten seconds.")]
+    planned: Annotated[Money, Meta(description="What even spending would have spent by now.")]
+    money_ends_at: Annotated[
+        datetime | None,
+        Meta(description="When the money ends at the recent speed; null if that is not known."),
+    ]
+    series: Series
+
+
+class Problem(Answer, frozen=True):
+    """What went wrong (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    field: Annotated[
+        str | UnsetType, Meta(description="The field of the request that is wrong.")
+    ] = UNSET
+
+
+class Health(Answer, frozen=True):
+    """The state of the process."""
+
+    status: Literal["ok", "failing"]
+    detail: str | UnsetType = UNSET
+
+
+def decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
+    """Reads JSON as one of these types; what does not fit is a ``msgspec.ValidationError``.
+
+    >>> decoder(OutcomeAnswer).decode(b'{"decision_id": "a", "value": 1, "status": "recorded"}')
+    OutcomeAnswer(decision_id='a', value=1.0, status='recorded')
+    """
+    return cast("msgspec.json.Decoder[T]", _decoder(cast("Any", kind)))
+
+
+@cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    strict = isinstance(kind, type) and issubclass(kind, Body)
+    return msgspec.json.Decoder(kind, dec_hook=_strict_horizon if strict else _horizon)
+
+
+def _strict_horizon(_: type, given: Any) -> Any:
+    """Read what msgspec has no type for: one of two objects without a tag."""
+    return msgspec.convert(given, horizon_type(given))
+
+
+def _horizon(_: type, given: Any) -> Any:
+    """The same in an answer, where a newer service may say more."""
+    kind = horizon_type(given)
+    if isinstance(given, dict):
+        given = {name: given[name] for name in kind.__struct_fields__ if name in given}
+    return msgspec.convert(given, kind)
+
+
+encode = msgspec.json.Encoder().encode
