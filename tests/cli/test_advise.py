@@ -82,7 +82,7 @@ def test_a_trial_stands_for_the_users(ran: Ran, trial: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--budget", "0", "--users", "10"], "budget is 0.0, but must be above 0"),
+        (["--budget", "0", "--users", "10"], "budget is 0.0, but must be at least"),
         (["--budget", "1", "--users", "0"], "users is 0, but must be a whole number from 1"),
         ([*SMALL, "--history", "-1"], "history is -1, but must be"),
         ([*SMALL, "--seeds", "1:3"], "the number of seeds is 2, but must be 4 or above"),
