@@ -165,7 +165,7 @@ def test_the_incremental_estimate_is_unbiased_and_its_error_honest(
     """Against the sum of the true effects on the users who were treated and paid for."""
     standardised = []
     for seed in range(200):
-        log = simulate(1_500, seed=1_000 + seed, outcome="visit", treatments=treatments)
+        log = simulate(3_000, seed=1_000 + seed, outcome="visit", treatments=treatments)
         found, truth = replay_with_truth(name, log)
         standardised.append((found.incremental - truth) / found.incremental_se)
     errors = np.array(standardised)
@@ -176,8 +176,8 @@ def test_the_incremental_estimate_is_unbiased_and_its_error_honest(
 def replay_with_truth(name: str, log: Log) -> tuple[Replay, float]:
     """A replay, and e_k times the true effects of all proposals, summed."""
     assert log.effects is not None
-    policy = fresh(name, log, log.users, 150.0)
-    twin = fresh(name, log, log.users, 150.0)
+    policy = fresh(name, log, log.users, 300.0)
+    twin = fresh(name, log, log.users, 300.0)
     found = replay(policy, log)
     truth = 0.0
     for row in range(found.encountered):
