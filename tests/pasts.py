@@ -107,7 +107,7 @@ class Past(Desk):
             body = {**BODY, "name": name}
             if name == "second":
                 self.live(12)
-                body["horizon"] = {"ends_at": "2100-01-01T00:00Z"}
+                body["horizon"] = {"ends_at": "2100-01-01T00:00:00Z"}
                 body["learned_from"] = self.campaign("first").id
             self.add(f"c{name}", body, self.at)
 

@@ -6,6 +6,7 @@ All on real files; the processes of these tests are in `test_damage.py`.
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import random
 import shutil
 import sqlite3
@@ -13,7 +14,6 @@ import zlib
 from contextlib import closing
 from pathlib import Path
 
-import msgspec
 import pytest
 from pasts import ALL_KINDS, BODY, Desk, Past, damage, decide, other_code
 
@@ -30,7 +30,7 @@ from bccb.serve.code import Code, this_code
 from bccb.serve.quarantine import Quarantined
 from bccb.serve.recovery import check_seals, fold, load
 from bccb.serve.server import opened
-from bccb.wire import CampaignRequest, DecisionRequest
+from bccb.wire import CampaignRequest, DecisionRequest, decoder
 
 
 @pytest.fixture(scope="module")
@@ -504,7 +504,7 @@ def test_a_ledger_with_a_campaign_of_other_code_can_still_be_opened_by_it(
     with opened(past.path) as books:
         assert list(books) == []
         terms = campaigns.terms_of(
-            msgspec.convert({**BODY, "name": "new"}, CampaignRequest), past.at
+            decoder(CampaignRequest).decode(json.dumps({**BODY, "name": "new"})), past.at
         )
         new, _ = campaigns.open_campaign(books, past.at, terms)
         books.write()
