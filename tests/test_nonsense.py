@@ -35,7 +35,7 @@ ROWS: dict[str, Any] = {
     "features": np.zeros((4, 2)),
     "actions": [0, 1, 0, 1],
     "outcomes": [0, 1, 0, 1],
-    "costs": np.ones((4, 1)),
+    "micros": np.full((4, 1), 1_000_000),
 }
 COLUMNS = {"treatment": "t", "control": "c", "outcome": "y"}
 
