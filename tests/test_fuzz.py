@@ -59,17 +59,19 @@ def test_random_attacks_find_nothing(capsys: pytest.CaptureFixture[str], tmp_pat
 # bccb itself, with a defect put in
 DEFECTS = {
     "nonfinite": """
-from bccb.serve import decisions
-before = decisions._answer
-decisions._answer = lambda terms, event: {**before(terms, event), "price": float("nan")}
+import re
+from bccb import wire
+before = wire.encode
+wire.encode = lambda content: re.sub(rb'"price":[^,}\\]]+', b'"price":NaN', before(content))
 """,
     "lost": """
-from bccb.serve import decisions
-before, calls = decisions._answer, []
-def forgetful(terms, event):
-    calls.append(event)
-    return {**before(terms, event), "price": float(len(calls))}
-decisions._answer = forgetful
+import re
+from bccb import wire
+before, calls = wire.encode, []
+def forgetful(content):
+    calls.append(1)
+    return re.sub(rb'"price":[^,}\\]]+', b'"price":%d.5' % len(calls), before(content))
+wire.encode = forgetful
 """,
     "stalls": """
 import time

@@ -73,6 +73,7 @@ def too_large() -> ProblemError:
 
 def parse(decoder: Decoder[T], body: bytes, place: str = "") -> T:
     """The body, or what stands at a place in it, as what it must be."""
+    body = body.strip()
     _check_size(body, place)
     try:
         return decoder.decode(body)
