@@ -200,6 +200,7 @@ def test_chances_are_numbers_where_a_margin_is_next_to_nothing(
         assert p.sum() == pytest.approx(1.0, abs=1e-8)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("users", [0, 30, 3_000])
 def test_chances_of_a_hundred_treatments_are_the_shares_of_draws(users: int) -> None:
     K, n = 100, 20_000

@@ -127,6 +127,7 @@ def test_a_width_next_to_nothing_gives_numbers(width: float) -> None:
     assert np.isfinite(bonuses(width, [1.0, 1e-300], 3)).all()
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("orders", [0.0, 3.0, 9.0])
 def test_chances_of_a_hundred_treatments_are_the_shares_of_draws(orders: float) -> None:
     K, n = 100, 20_000
