@@ -28,7 +28,7 @@ def machine(name: str, budget: float = 8.0) -> Machine:
     xs, costs = users(1)
     for i in range(10):
         _, action, *_, trace = made.step(xs[i], costs[i])
-        made.take(trace, action, float(i % 2))
+        made.learn_outcome(trace, action, float(i % 2))
     return made
 
 

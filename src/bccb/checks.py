@@ -35,11 +35,6 @@ def whole(field: str, value: Any, least: int, most: int) -> int:
     return int(value)
 
 
-def floats(field: str, values: Any) -> Floats:
-    """An array of numbers."""
-    return as_floats(field, values)
-
-
 def path(field: str, value: Any) -> Path:
     """The name of a file."""
     try:
@@ -60,7 +55,7 @@ def instance(field: str, value: Any, kind: type | UnionType, allowed: str) -> No
 
 def matrix(field: str, values: Any, columns: int) -> Floats:
     """A fresh matrix with one row a user and this many columns."""
-    matrix = np.array(floats(field, values), order="C")
+    matrix = np.array(as_floats(field, values), order="C")
     if matrix.ndim != 2 or matrix.shape[1] != columns:
         raise InputError(f"the shape of {field}", matrix.shape, f"(users, {columns})")
     return matrix

@@ -11,7 +11,7 @@ from bccb.composition import Composition, compose
 from bccb.errors import InputError
 from bccb.kernels.counts import MOST_FEATURES, MOST_TREATMENTS, MOST_USERS
 from bccb.kernels.soundness import LARGE, within
-from bccb.types import MOST_FEATURE, Floats
+from bccb.types import MOST_FEATURE, Floats, as_floats
 
 
 class Origin(NamedTuple):
@@ -94,7 +94,7 @@ class Decision:
             checks.whole("features", origin.features, 0, MOST_FEATURES)
             K = checks.whole("treatments", origin.treatments, 1, MOST_TREATMENTS)
             values = [-np.inf if value is None else value for value in kept["trace"]]
-            trace = checks.floats("trace", values)
+            trace = as_floats("trace", values)
             return cls(
                 checks.whole("number", kept["number"], 1, MOST_USERS),
                 checks.whole("action", kept["action"], 0, K),

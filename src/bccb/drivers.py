@@ -52,8 +52,9 @@ from bccb.kernels.slots import (
     view_explorer,
     view_pacer,
 )
-from bccb.kernels.trace import TRACE, Space, Trace, view_space, view_trace
+from bccb.kernels.trace import Space, Trace, view_space, view_trace
 from bccb.money import LEAST_COST, MICROS, MOST_COST
+from bccb.outcome import KNOWN_WEIGHT
 from bccb.types import MOST_FEATURE, Floats, Ints
 
 NOT_FINITE, NOT_A_COST = -1, -2  # instead of an action: nothing was changed
@@ -121,11 +122,6 @@ def see_trace(counts: Ints, trace: Floats) -> Trace:
 def see_space(counts: Ints, space: Floats) -> Space:
     """See work space by name."""
     return view_space(borrow(space), counts[FEATURES], counts[TREATMENTS])
-
-
-def trace_size(counts: Ints) -> int:
-    """The length of a trace."""
-    return TRACE.size(*counts[[FEATURES, TREATMENTS]].tolist(), explorer_size(counts))
 
 
 @jit
@@ -272,7 +268,7 @@ def observe_many(
 ) -> None:
     """Learn one outcome after the other."""
     for i in range(traces.shape[0]):
-        observe(counts, memory, traces[i], actions[i], outcomes[i], 1.0, space)
+        observe(counts, memory, traces[i], actions[i], outcomes[i], KNOWN_WEIGHT, space)
 
 
 @jit
@@ -295,7 +291,7 @@ def absorb(
     for i in range(n):
         see(parts.scaler, x[i])
         prepare(parts.scaler, x[i], z)
-        learn(parts, z, actions[i], outcomes[i], 1.0)
+        learn(parts, z, actions[i], outcomes[i], KNOWN_WEIGHT)
     for i in range(max(n - RECENT, 0), n):
         prepare(parts.scaler, x[i], z)
         if predict(parts.estimator, z, work.effect, spread):

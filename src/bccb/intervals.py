@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from bccb.outcome import variance_bound
+
 QUANTILE = 1.959963984540054  # of the normal distribution at 0.975
 
 
@@ -27,7 +29,7 @@ def wilson(rate: float, users: int) -> Interval:
     z = QUANTILE
     scale = 1 + z**2 / users
     centre = (rate + z**2 / (2 * users)) / scale
-    reach = z * math.sqrt(rate * (1 - rate) / users + (z / (2 * users)) ** 2) / scale
+    reach = z * math.sqrt(variance_bound(rate) / users + (z / (2 * users)) ** 2) / scale
     # At the rates 0 and 1 an end is the rate itself, up to rounding.
     return Interval(rate, max(0.0, min(rate, centre - reach)), min(1.0, max(rate, centre + reach)))
 

@@ -13,13 +13,8 @@ from bccb.kernels import counts as count
 from bccb.kernels.counts import MOST_USERS
 from bccb.kernels.trace import SPACE
 from bccb.money import COST_RANGE, LEAST_COST, MICROS, MOST_COST, MOST_MONEY
-from bccb.types import (
-    FEATURE_RANGE,
-    MOST_FEATURE,
-    Floats,
-    Ints,
-    Log,
-)
+from bccb.outcome import KNOWN_WEIGHT
+from bccb.types import FEATURE_RANGE, MOST_FEATURE, Floats, Ints, Log
 
 NONE = np.empty(0, np.int64)
 
@@ -49,7 +44,7 @@ class Machine:
         self.features = int(counts[count.FEATURES])
         self.treatments = int(counts[count.TREATMENTS])
         self.kernels = compose(composition)
-        self.trace_size = int(drivers.trace_size(counts))
+        self.trace_size = composition.trace_size(self.features, self.treatments)
         self.needs_history = bool(counts[count.HISTORY] == count.NOT_LEARNED)
         self._decide = self.kernels["decide"]
         self._observe = self.kernels["observe"]
@@ -150,7 +145,7 @@ class Machine:
         made = copy.steps(np.zeros((1, self.features)), np.full((1, self.treatments), MICROS))
         copy.probabilities(made.traces, made.actions)
         copy.probability(made.traces[0], 1)
-        copy.take(made.traces[0], 1, 0.0)
+        copy.learn_outcome(made.traces[0], 1, 0.0)
 
     # Deciding and learning
 
@@ -189,9 +184,9 @@ class Machine:
         self.kernels["probabilities"](self.features, self.treatments, traces, actions, found)
         return found
 
-    def take(self, trace: Floats, action: int, outcome: float) -> None:
-        """Learn the outcome, from 0 to 1, of an action on the user of a trace."""
-        self._observe(self.counts, self.memory, trace, action, outcome, 1.0, self._space)
+    def learn_outcome(self, trace: Floats, action: int, outcome: float) -> None:
+        """Learn the known outcome of an action on the user of a trace."""
+        self._observe(self.counts, self.memory, trace, action, outcome, KNOWN_WEIGHT, self._space)
 
     def probability(self, trace: Floats, action: int) -> float:
         """The probability of ``action`` in the decision that left this trace."""

@@ -20,9 +20,10 @@ from bccb.kernels import counts as count
 from bccb.kernels.counts import MOST_FEATURES, MOST_TREATMENTS, MOST_USERS
 from bccb.machine import Machine
 from bccb.money import MICROS, budget_in_micros, cost_in_micros, cost_micros
+from bccb.outcome import check_outcome, check_outcomes
 from bccb.saved import Saved, pack, unpack
 from bccb.spec import Spec
-from bccb.types import OUTCOME_RANGE, Floats, Ints, Log
+from bccb.types import Floats, Ints, Log, as_floats
 
 MOST_MEMORY = 100_000_000  # float64 numbers, 800 MB
 
@@ -81,11 +82,11 @@ class Policy(Machine):
 
     def decide(self, x: npt.ArrayLike, cost: float | Sequence[float] | Floats) -> Decision:
         """Decide on a user with features ``x``; ``cost`` is a number, or one for each treatment."""
-        values = x if type(x) is np.ndarray else checks.floats("x", x)
+        values = x if type(x) is np.ndarray else as_floats("x", x)
         if values.shape != self._shape:
             raise self._misshapen(values)
         if values.dtype != np.float64:
-            values = checks.floats("x", values)
+            values = as_floats("x", values)
         self._x[:] = values
         if type(cost) is float and self.treatments == 1:
             self._costs[0] = cost_in_micros(cost)
@@ -101,7 +102,7 @@ class Policy(Machine):
     def decide_many(self, x: npt.ArrayLike, costs: npt.ArrayLike) -> list[Decision]:
         """Decide on one user a row, as :meth:`decide` would one after the other; all or none."""
         xs = checks.matrix("x", x, self.features)
-        offered = checks.floats("costs", costs)
+        offered = as_floats("costs", costs)
         cost_rows = checks.matrix(
             "costs", offered[:, None] if offered.ndim == 1 else offered, self.treatments
         )
@@ -124,10 +125,9 @@ class Policy(Machine):
     def observe(self, decision: Decision, outcome: float) -> None:
         """Learn the outcome, from 0 to 1, of a decision: in any order, after any delay, once."""
         y = outcome if type(outcome) is float else checks.number("outcome", outcome)
-        if not 0.0 <= y <= 1.0:
-            raise InputError("outcome", outcome, OUTCOME_RANGE)
+        check_outcome(y)
         self._receipt(decision)
-        self.take(decision._trace, decision.action, y)
+        self.learn_outcome(decision._trace, decision.action, y)
         del self._waiting[decision.number]
 
     def cancel(self, decision: Decision) -> None:
@@ -142,11 +142,10 @@ class Policy(Machine):
             decisions = list(decisions)
         except TypeError:
             raise InputError("decisions", decisions, "a list of decisions") from None
-        ys = checks.floats("outcomes", outcomes)
+        ys = as_floats("outcomes", outcomes)
         if ys.shape != (len(decisions),):
             raise InputError("the shape of outcomes", ys.shape, f"({len(decisions)},)")
-        for i in np.flatnonzero(~((ys >= 0) & (ys <= 1)))[:1]:
-            raise InputError(f"outcome {i}", float(ys[i]), OUTCOME_RANGE)
+        check_outcomes(ys)
         for decision in decisions:
             self._receipt(decision)
         numbers = {decision.number for decision in decisions}
@@ -181,7 +180,7 @@ class Policy(Machine):
             draft.write_bytes(self.to_bytes())
 
     def _take_costs(self, cost: float | Sequence[float] | Floats) -> None:
-        values = checks.floats("cost", cost).reshape(-1)
+        values = as_floats("cost", cost).reshape(-1)
         if values.shape != (self.treatments,):
             raise InputError("the number of costs", len(values), f"{self.treatments}")
         for k, value in enumerate(values.tolist()):

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from bccb import outcome
 from bccb.errors import InputError
 from bccb.money import LEAST_COST, MICROS, MOST_COST
 
@@ -45,7 +46,7 @@ class Log:
 
     features: Floats  # (n, d)
     actions: Ints  # (n,)
-    outcomes: Floats  # (n,), each within [0, 1]
+    outcomes: Floats  # (n,), in the range of bccb.outcome
     micros: Ints  # (n, K), what each treatment would cost for each user; see bccb.money
     feature_names: tuple[str, ...] = ()
     treatment_names: tuple[str, ...] = ()
@@ -110,9 +111,9 @@ class Log:
         ranges: dict[str, tuple[float, float, str]] = {
             "features": (-MOST_FEATURE, MOST_FEATURE, FEATURE_RANGE),
             "micros": (LEAST_COST, MOST_COST, f"from {LEAST_COST} to {MOST_COST}"),
-            "outcomes": (0.0, 1.0, OUTCOME_RANGE),
+            "outcomes": (outcome.LEAST, outcome.MOST, outcome.RANGE),
             "actions": (0, k, f"from 0 to {k}"),
-            "effects": (-1.0, 1.0, "from -1 to 1"),
+            "effects": (-outcome.MOST_EFFECT, outcome.MOST_EFFECT, outcome.EFFECT_RANGE),
             "known_shares": (LEAST_PROBABILITY, 1.0, PROBABILITY_RANGE),
             "probabilities": (LEAST_PROBABILITY, 1.0, PROBABILITY_RANGE),
         }
@@ -167,6 +168,5 @@ ROWS = ("features", "actions", "outcomes", "micros", "effects", "probabilities")
 WHOLE = ("actions", "micros")
 MOST_FEATURE = 1e100  # its square must not overflow
 FEATURE_RANGE = "a finite number within 1e100"
-OUTCOME_RANGE = "from 0 to 1"
 LEAST_PROBABILITY = 1e-9  # what is rarer does not happen: a mistake, or rounding
 PROBABILITY_RANGE = "above 0 (at least 1e-9) and at most 1"

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from bccb import outcome
 from bccb.policies import DEFAULT
 
 T = TypeVar("T")
@@ -59,7 +60,7 @@ DecisionId: TypeAlias = Annotated[
 ]
 Name: TypeAlias = Annotated[str, _matching(NAME, min_length=1, max_length=100)]
 Outcome: TypeAlias = Annotated[
-    float, Meta(ge=0, le=1, description="1 for a conversion, 0 for none.")
+    float, Meta(ge=outcome.LEAST, le=outcome.MOST, description="1 for a conversion, 0 for none.")
 ]
 Users: TypeAlias = Annotated[int, Meta(ge=1, le=MOST_USERS)]
 
@@ -274,7 +275,7 @@ class OutcomeAnswer(Answer, frozen=True):
 
     decision_id: str
     value: Annotated[float, Meta(description="What counts now.")]
-    status: Literal["recorded", "already_recorded", "too_late"]
+    status: outcome.ReportStatus
 
 
 class SettleRequest(Body):
@@ -288,7 +289,7 @@ class DecisionState(Answer, frozen=True):
 
     decision_id: str
     treatment: str | None
-    status: Literal["open", "observed", "expired", "cancelled"]
+    status: outcome.DecisionStatus
     reserved: Money
     spent: Money
     remaining: Annotated[Money, Meta(description="Of the campaign.")]

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bccb.ledger.event import ENDS, FIELDS, Kind, seal_of
+from bccb.ledger.event import FIELDS, Kind, seal_of
 
 whole = st.integers(-(2**63), 2**63 - 1)
 real = st.floats(allow_nan=False)
@@ -71,10 +71,6 @@ def test_seals_stay_what_they_are() -> None:
     """A ledger of today is read tomorrow: another seal would refuse it."""
     row = (1, 2, 1_700_000_000_000_000, "decision", "order-17", 3, 1, 770_000, None, 0.25, 0.5)
     assert seal_of((*row, 4_230_000, bytes(range(16))), 12345) == 3481812997
-
-
-def test_a_decision_ends_in_one_of_three_ways() -> None:
-    assert list(ENDS) == ["outcome", "expiry", "cancellation"]
 
 
 def _bits(value: object) -> object:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from bccb.data.formats import load_polars
 from bccb.data.schema import quoted
 from bccb.errors import InputError
+from bccb.outcome import RANGE
 
 if TYPE_CHECKING:
     import polars as pl
@@ -36,7 +37,7 @@ def as_numbers(series: pl.Series, positive: str | None) -> tuple[pl.Series, dict
     present = sorted(words.unique().to_list())
     if len(present) > 2:
         field = f"the number of different texts in outcome column {series.name!r}"
-        raise InputError(field, len(present), "at most 2, or the column one of numbers from 0 to 1")
+        raise InputError(field, len(present), f"at most 2, or the column one of numbers {RANGE}")
     one = _positive(series.name, present, positive)
     values = {one: 1} | {word: 0 for word in present if word != one}
     return (words == one).cast(polars.Float64).alias(series.name), values

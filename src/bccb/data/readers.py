@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from bccb import checks
+from bccb import checks, outcome
 from bccb.data import costs
 from bccb.data import outcomes as texts
 from bccb.data.formats import check_header, load_polars, readable, scan_file, suffix_of
@@ -20,7 +20,6 @@ from bccb.files import written_whole
 from bccb.money import COST_RANGE, LEAST_COST, MICROS, MOST_COST, cost_micros
 from bccb.types import (
     LEAST_PROBABILITY,
-    OUTCOME_RANGE,
     PROBABILITY_RANGE,
     Floats,
     Ints,
@@ -163,7 +162,9 @@ class _Table:
         """The log, checked. It takes columns out of the frame, so as to hold them once."""
         actions, micros = self._actions(), self._micros()
         effects = [_numbers(self.frame, "effect", name) for name in self.columns.effects]
-        outcomes = self._within("outcome", self.columns.outcome, 0.0, 1.0, OUTCOME_RANGE)
+        outcomes = self._within(
+            "outcome", self.columns.outcome, outcome.LEAST, outcome.MOST, outcome.RANGE
+        )
         probabilities = [
             self._within("probability", name, LEAST_PROBABILITY, 1.0, PROBABILITY_RANGE)
             for name in self.columns.probability_columns

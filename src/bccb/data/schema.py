@@ -32,7 +32,7 @@ class Columns:
 
     treatment: str  # the column that tells the arm
     control: str  # its value for "left alone"
-    outcome: str  # a column of numbers from 0 to 1, of true/false, or of two texts
+    outcome: str  # a column of numbers in the range of bccb.outcome, of true/false, or of two texts
     features: tuple[str, ...] = ()  # empty: every column that no other field names
     treatments: tuple[str, ...] = ()  # actions 1..K in this order, other rows are dropped;
     # empty: every value but the control, sorted

@@ -44,6 +44,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bccb.intervals import Total, difference
+from bccb.outcome import variance_bound
 from bccb.types import Floats
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -132,7 +133,7 @@ def _total(outcomes: Floats, arm: Arm, guess: Floats, guessed: float) -> Total:
     squares = w * w
     known = arm.rates > 0  # the first rows have no model
     m = np.where(known, arm.rates, arm.rates[known].mean() if known.any() else 0.0)
-    shape = m * (1.0 - m) + (m - guess) ** 2
+    shape = variance_bound(m) + (m - guess) ** 2
     if arm.squares is not None:
         expected, weight = float(arm.squares @ shape), float(arm.squares.sum() / w.sum())
     else:  # the rows that were drawn stand for all: the model only smooths what was seen

@@ -17,11 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from bccb.composition import Composition, compose
-from bccb.drivers import learn, propose, see_space, see_trace, trace_size, view
+from bccb.drivers import learn, propose, see_space, see_trace, view
 from bccb.kernels.borrow import borrow
 from bccb.kernels.counts import FEATURES, REMAINING, TREATMENTS
 from bccb.kernels.jit import bind, jit
 from bccb.kernels.trace import SPACE
+from bccb.outcome import KNOWN_WEIGHT
 from bccb.policy import Policy
 from bccb.types import Floats, Ints, Log
 
@@ -109,7 +110,7 @@ def run(
             counts[REMAINING] -= cost[action - 1]
         if known:
             y = near.outcomes[i, action if near.logged[i] < 0 else 0]
-            learn(parts, work.z, action, y, 1.0)
+            learn(parts, work.z, action, y, KNOWN_WEIGHT)
         t += 1
     return t
 
@@ -172,7 +173,7 @@ def drive(
     d, K, n = policy.features, policy.treatments, len(order)
     actions, prices = np.zeros(n, np.int64), np.zeros(n)
     near = Near(
-        np.empty(trace_size(policy.counts)),
+        np.empty(policy.trace_size),
         np.empty(SPACE.size(d, K)),
         np.empty(K, np.int64),
         np.empty((BLOCK, d)),

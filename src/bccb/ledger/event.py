@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from bccb.outcome import WITH_VALUE, End, is_allowed
+
 
 class Kind(StrEnum):
     """What happened."""
@@ -16,22 +18,14 @@ class Kind(StrEnum):
     OPENED = "opened"  # detail: the campaign's terms as JSON; money: its budget
     LEARNED = "learned"  # detail: the memory of the campaign that it begins with
     DECISION = "decision"  # detail: costs and trace; money: what is held for the treatment
-    OUTCOME = "outcome"  # value: as reported; money: what returned
-    EXPIRY = "expiry"  # no outcome within the window; money: what returned
-    CANCELLATION = "cancellation"  # money: what returned
+    OUTCOME = End.OUTCOME  # value: as reported; money: what returned
+    EXPIRY = End.EXPIRY  # no outcome within the window; money: what returned
+    CANCELLATION = End.CANCELLATION  # money: what returned
     SETTLEMENT = "settlement"  # money: what the treatment cost in the end
     BUDGET = "budget"  # money: what was added
     PAUSED = "paused"
     RESUMED = "resumed"
     CLOSED = "closed"
-
-
-# A decision has one end at most, after which it is
-ENDS: dict[str, str] = {
-    Kind.OUTCOME: "observed",
-    Kind.EXPIRY: "expired",
-    Kind.CANCELLATION: "cancelled",
-}
 
 
 class Event(NamedTuple):
@@ -69,7 +63,7 @@ def fault_of(event: Event) -> str | None:
             return f"price is {price}"
         if chance is None or not 0.0 < chance <= 1.0:
             return f"probability is {chance}"
-    elif kind in (Kind.OUTCOME, Kind.EXPIRY) and (value is None or not 0.0 <= value <= 1.0):
+    elif kind in WITH_VALUE and (value is None or not is_allowed(value)):
         return f"value is {value}"
     return None
 

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bccb.ledger.event import ENDS, Event, Kind, fault_of, seal_of
+from bccb.ledger.event import Event, Kind, fault_of, seal_of
 from bccb.ledger.port import Account, DamagedError, RefusedError
 from bccb.machine import NONE
+from bccb.outcome import NOT_REPORTED, STATUS_AFTER
 from bccb.serve.meter import Meter
 from bccb.serve.tally import Point, Tally
 from bccb.serve.terms import Terms
@@ -36,7 +37,7 @@ class Known(NamedTuple):
     @classmethod
     def of(cls, events: Sequence[Event]) -> Known | None:
         """From the events that carry its id; None if there was no decision."""
-        found = {("end" if event.kind in ENDS else event.kind): event for event in events}
+        found = {("end" if event.kind in STATUS_AFTER else event.kind): event for event in events}
         decision = found.get(Kind.DECISION)
         return decision and cls(decision, found.get("end"), found.get(Kind.SETTLEMENT))
 
@@ -197,8 +198,8 @@ class Campaign:
         back = known.held if self.terms.shadow else 0
         self._end(known, back)
         if not self.terms.shadow:
-            self._learn(known.decision, known.decision.action or 0, 0.0)
-        return self._event(at, Kind.EXPIRY, *known.names, money=back, value=0.0)
+            self._learn(known.decision, known.decision.action or 0, NOT_REPORTED)
+        return self._event(at, Kind.EXPIRY, *known.names, money=back, value=NOT_REPORTED)
 
     def cancelling(self, at: int, known: Known) -> Event:
         """The treatment was not delivered: its money returns, and nothing is learned."""
@@ -240,7 +241,7 @@ class Campaign:
 
     def _learn(self, decision: Event, action: int, value: float) -> None:
         trace = self.trace(decision)
-        self.machine.take(trace, action, value)
+        self.machine.learn_outcome(trace, action, value)
         alone = None if self.terms.shadow else self.machine.probability(trace, 0)
         self.tally.note_outcome(action, value, alone)
 

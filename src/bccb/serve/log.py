@@ -8,10 +8,10 @@ from contextlib import ExitStack, closing
 from typing import IO, Any
 
 from bccb.data.schema import Columns
-from bccb.ledger.event import ENDS
 from bccb.ledger.moment import as_time
 from bccb.ledger.port import Ledger, Reader, Resolved
 from bccb.money import MICROS
+from bccb.outcome import WITH_VALUE, End, status_of
 from bccb.serve.campaign import Campaign
 from bccb.wire import encode
 
@@ -58,7 +58,7 @@ def _row(campaign: Campaign, found: Resolved) -> dict[str, Any]:
     costs = (campaign.costs(decision) / MICROS).tolist()
     arms = (CONTROL, *terms.treatments)
     proposed = arms[decision.action or 0]
-    ends_with_outcome = found.kind in ("outcome", "expiry")
+    ends_with_outcome = found.kind in WITH_VALUE
     row = {
         "decision_id": decision.decision,
         "number": decision.number,
@@ -69,13 +69,13 @@ def _row(campaign: Campaign, found: Resolved) -> dict[str, Any]:
         "probability": decision.probability,
         "price": decision.price,
         "outcome": found.value if ends_with_outcome else None,
-        "status": "open" if found.kind is None else ENDS[found.kind],
+        "status": status_of(found.kind),
     }
     if terms.shadow:  # what was done is what the other system did, with a chance of its own
-        done = arms[found.action or 0] if found.kind == "outcome" else None
+        done = arms[found.action or 0] if found.kind == End.OUTCOME else None
         row |= {"treatment": done, "probability": None, "proposed": proposed}
         row |= {"proposed_probability": decision.probability}
-        row["outcome"] = found.value if found.kind == "outcome" else None
+        row["outcome"] = found.value if found.kind == End.OUTCOME else None
     return row
 
 

@@ -9,20 +9,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
-from typing import Any, Literal, NamedTuple, TypeAlias, cast
+from typing import NamedTuple
 
 from msgspec import UNSET
 
-from bccb.ledger.event import ENDS, Kind
+from bccb.ledger.event import Kind
 from bccb.money import as_text, costs_up
+from bccb.outcome import NOT_REPORTED, ReportStatus, status_of
 from bccb.serve.books import Books
 from bccb.serve.campaign import Campaign, Known
 from bccb.serve.problem import conflict, invalid, missing, unknown
 from bccb.serve.terms import Terms
 from bccb.serve.views import money
 from bccb.wire import DecisionState, OutcomeAnswer, OutcomeItem
-
-Status: TypeAlias = Literal["recorded", "already_recorded", "too_late"]
 
 SWEPT_AT_ONCE = 1_000
 SWEEP_SECONDS = 0.05  # for all campaigns together: then requests have their turn
@@ -80,7 +79,7 @@ def plan(books: Books, at: int, reports: Reports) -> Plan:
         reported = value, _done(campaign.terms, found, item, where)
         if item.decision_id in planned:
             before = planned[item.decision_id]
-            status: Status = "already_recorded"
+            status: ReportStatus = "already_recorded"
         else:
             before, status = _standing(campaign, at, found, reported, where)
         if status != "too_late" and before != reported:
@@ -112,15 +111,15 @@ def _done(terms: Terms, known: Known, item: OutcomeItem, where: str) -> int:
 
 def _standing(
     campaign: Campaign, at: int, known: Known, reported: tuple[float, int], where: str
-) -> tuple[tuple[float, int], Status]:
+) -> tuple[tuple[float, int], ReportStatus]:
     """The outcome and action that count for a decision once this report is in, and its status."""
     end = known.end
     if end is None and not _late(campaign, at, known):
         return reported, "recorded"
     if end is None or end.kind == Kind.EXPIRY:
         # no outcome counts as none, but a shadow campaign then learns nothing, not even a zero
-        same = reported[0] == 0.0 and not campaign.terms.shadow
-        return (0.0, reported[1]), "already_recorded" if same else "too_late"
+        same = reported[0] == NOT_REPORTED and not campaign.terms.shadow
+        return (NOT_REPORTED, reported[1]), "already_recorded" if same else "too_late"
     if end.kind == Kind.CANCELLATION:
         told = f"decision {known.decision.decision!r} was cancelled"
         raise conflict("decision-cancelled", told, f"{where}decision_id" if where else None)
@@ -182,7 +181,7 @@ def _state(campaign: Campaign, known: Known) -> DecisionState:
     return DecisionState(
         decision_id=known.decision.decision or "",
         treatment=campaign.terms.treatments[action - 1] if action else None,
-        status="open" if known.end is None else cast("Any", ENDS[known.end.kind]),
+        status=status_of(known.end and known.end.kind),
         reserved=money(held if waits else 0),
         spent=money(0 if waits else held),
         remaining=money(campaign.remaining),

@@ -20,6 +20,7 @@ from bccb.ledger.port import (
     Snapshot,
     concerns_all,
 )
+from bccb.outcome import STATUS_AFTER
 from bccb.serve.campaign import Campaign, Known
 from bccb.serve.code import Code, this_code
 from bccb.serve.terms import Terms
@@ -202,7 +203,7 @@ def _apply(ledger: Reader, campaign: Campaign, event: Event, opened: Opened) -> 
             x = campaign.trace(event)[: len(campaign.terms.features)]
             costs = campaign.costs(event)
             (made,) = campaign.deciding([event.at], [id_], x[None, :], costs[None, :])
-        case Kind.OUTCOME | Kind.EXPIRY | Kind.CANCELLATION | Kind.SETTLEMENT:
+        case kind if kind in STATUS_AFTER or kind == Kind.SETTLEMENT:
             made = _follow(campaign, event, _known(ledger, campaign, event, opened))
             if event.kind != Kind.SETTLEMENT:
                 opened.pop(id_, None)

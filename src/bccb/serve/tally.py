@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 from bccb.intervals import Interval, Total, difference, wilson
+from bccb.outcome import variance_bound
 
 POINTS = 400  # of the trajectory; then every second one is dropped
 # Of being left alone; below it a user tells nothing. By a hair less than what pooled-bayes leaves.
@@ -105,7 +106,7 @@ class Tally:
             return None
         m, scale = self.wy / self.w, self.treated / self.w
         seen = max(self.wwyy - 2 * m * self.wwy + m * m * self.ww, 0.0)
-        variance = scale**2 * max(seen, self.expected * m * (1.0 - m))
+        variance = scale**2 * max(seen, self.expected * variance_bound(m))
         weight = scale * max(self.expected, self.ww) / self.w
         spread = max(self.treated_yy - self.treated_y**2 / self.treated, 0.0)
         treated = Total(self.treated_y, spread, 1.0)

@@ -1,0 +1,90 @@
+"""The outcome of a decision: its range, what it is as evidence, and how a decision can end.
+
+A new kind of outcome is added here first; everything that checks, stores or bounds one asks here.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from bccb.errors import InputError
+
+N = TypeVar("N", float, npt.NDArray[np.float64])
+
+LEAST, MOST = 0.0, 1.0  # 1 is a conversion, 0 is none
+RANGE = f"from {LEAST:g} to {MOST:g}"
+MOST_EFFECT = MOST - LEAST  # the difference of two outcomes, in both directions
+EFFECT_RANGE = f"from {-MOST_EFFECT:g} to {MOST_EFFECT:g}"
+
+# Policies learn evidence (gain a, weight b). A known outcome y is the evidence (y, KNOWN_WEIGHT).
+KNOWN_WEIGHT = 1.0
+NOT_REPORTED = 0.0  # the outcome that counts when none was reported within the window
+
+
+def is_allowed(value: float) -> bool:
+    """Whether an outcome is within the range; NaN is not.
+
+    >>> is_allowed(0.5), is_allowed(1.5), is_allowed(float("nan"))
+    (True, False, False)
+    """
+    return LEAST <= value <= MOST
+
+
+def check_outcome(value: float, field: str = "outcome") -> None:
+    """Refuse an outcome outside the range.
+
+    >>> check_outcome(2.0)
+    Traceback (most recent call last):
+    bccb.errors.InputError: outcome is 2.0, but must be from 0 to 1
+    """
+    if not is_allowed(value):
+        raise InputError(field, value, RANGE)
+
+
+def check_outcomes(values: npt.NDArray[np.float64]) -> None:
+    """Refuse a list in which an outcome is outside the range, naming the first one."""
+    for i in np.flatnonzero(~((values >= LEAST) & (values <= MOST)))[:1].tolist():
+        check_outcome(float(values[i]), f"outcome {i}")
+
+
+def variance_bound(mean: N) -> N:
+    """The largest variance that outcomes with this mean can have (Bhatia and Davis, 2000):
+    (mean - LEAST) (MOST - mean), reached when all of them are at the ends of the range.
+
+    >>> variance_bound(0.5)
+    0.25
+    """
+    return (mean - LEAST) * (MOST - mean)
+
+
+class End(StrEnum):
+    """The ways in which a decision can end. Each decision has one end at most."""
+
+    OUTCOME = "outcome"  # it was reported
+    EXPIRY = "expiry"  # the window passed without a report
+    CANCELLATION = "cancellation"  # the treatment was not delivered
+
+
+EndStatus: TypeAlias = Literal["observed", "expired", "cancelled"]
+DecisionStatus: TypeAlias = Literal["open", EndStatus]
+STATUS_AFTER: dict[str, EndStatus] = {
+    End.OUTCOME: "observed",
+    End.EXPIRY: "expired",
+    End.CANCELLATION: "cancelled",
+}
+WITH_VALUE = frozenset({End.OUTCOME, End.EXPIRY})  # after these an outcome counts
+# How a report of an outcome was received
+ReportStatus: TypeAlias = Literal["recorded", "already_recorded", "too_late"]
+
+
+def status_of(end: str | None) -> DecisionStatus:
+    """The status of a decision that ended in this way, or has not ended.
+
+    >>> status_of(None), status_of("expiry")
+    ('open', 'expired')
+    """
+    return "open" if end is None else STATUS_AFTER[end]
