@@ -13,26 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bccb.kernels import counts as count
 from bccb.kernels.borrow import borrow
-from bccb.kernels.counts import (
-    AT_ESTIMATOR,
-    AT_EXPLORER,
-    AT_PACER,
-    END,
-    EXPLORED,
-    FEATURES,
-    HISTORY,
-    HORIZON,
-    NUMBER,
-    PLANNED,
-    PROPOSED,
-    REMAINING,
-    SEED,
-    SINCE,
-    TREATMENTS,
-    delivery,
-    explorer_size,
-)
 from bccb.kernels.jit import jit
 from bccb.kernels.linalg import copy
 from bccb.kernels.rng import key_of, uniform
@@ -53,38 +35,18 @@ from bccb.kernels.slots import (
     view_pacer,
 )
 from bccb.kernels.trace import Space, Trace, view_space, view_trace
-from bccb.money import LEAST_COST, MICROS, MOST_COST
+from bccb.kernels.users import is_sound
+from bccb.money import MICROS
 from bccb.outcome import KNOWN_WEIGHT
-from bccb.types import MOST_FEATURE, Floats, Ints
+from bccb.types import Floats, Ints
 
-NOT_FINITE, NOT_A_COST = -1, -2  # instead of an action: nothing was changed
+REFUSED = -1  # instead of an action: nothing was changed
 RECENT = 2_000  # rows at the end of a history from which the pacer learns
 MOST_AT_RANDOM = 0.5  # of the users among whom a random choice is made
 RESERVED = 1 << 20  # the lane of the draw for a random choice, beyond those of explorers
 REHEARSAL = 1 << 60  # the draws for those rows must not be those of any decision
 
 COST_AWARE = True
-
-
-@jit
-def refuse(x: Floats, costs: Ints) -> int:
-    """0, or why this user cannot be decided on."""
-    for j in range(x.shape[0]):
-        if not abs(x[j]) <= MOST_FEATURE:
-            return NOT_FINITE
-    for k in range(costs.shape[0]):
-        if not LEAST_COST <= costs[k] <= MOST_COST:
-            return NOT_A_COST
-    return 0
-
-
-@jit
-def first_refused(x: Floats, costs: Ints) -> int:
-    """The first row that cannot be decided on, or -1."""
-    for i in range(x.shape[0]):
-        if refuse(x[i], costs[i]) != 0:
-            return i
-    return -1
 
 
 class Parts(NamedTuple):
@@ -101,13 +63,13 @@ class Parts(NamedTuple):
 def view(counts: Ints, memory: Floats) -> Parts:
     """See the memory as the policy's parts."""
     memory = borrow(memory)
-    d, K = counts[FEATURES], counts[TREATMENTS]
-    explorer_memory = memory[counts[AT_EXPLORER] : counts[AT_PACER]]
+    d, K = counts[count.FEATURES], counts[count.TREATMENTS]
+    explorer_memory = memory[counts[count.AT_EXPLORER] : counts[count.AT_PACER]]
     return Parts(
-        view_scaler(memory[: counts[AT_ESTIMATOR]], d),
-        view_estimator(memory[counts[AT_ESTIMATOR] : counts[AT_EXPLORER]], d, K),
+        view_scaler(memory[: counts[count.AT_ESTIMATOR]], d),
+        view_estimator(memory[counts[count.AT_ESTIMATOR] : counts[count.AT_EXPLORER]], d, K),
         view_explorer(explorer_memory, d, K),
-        view_pacer(memory[counts[AT_PACER] : counts[END]], d, K),
+        view_pacer(memory[counts[count.AT_PACER] : counts[count.END]], d, K),
         explorer_memory,
     )
 
@@ -115,13 +77,15 @@ def view(counts: Ints, memory: Floats) -> Parts:
 @jit
 def see_trace(counts: Ints, trace: Floats) -> Trace:
     """See a trace by name."""
-    return view_trace(borrow(trace), counts[FEATURES], counts[TREATMENTS], explorer_size(counts))
+    return view_trace(
+        borrow(trace), counts[count.FEATURES], counts[count.TREATMENTS], count.explorer_size(counts)
+    )
 
 
 @jit
 def see_space(counts: Ints, space: Floats) -> Space:
     """See work space by name."""
-    return view_space(borrow(space), counts[FEATURES], counts[TREATMENTS])
+    return view_space(borrow(space), counts[count.FEATURES], counts[count.TREATMENTS])
 
 
 @jit
@@ -133,12 +97,13 @@ def propose(
     The price is known before the user's own draws are, so that their probability is, too. Shares of
     money and time are those of the plan, which begins anew when money is added.
     """
-    counts[NUMBER] += 1
-    t, T, seed, remaining = counts[NUMBER], counts[HORIZON], counts[SEED], counts[REMAINING]
-    to_come = remaining / MICROS / max(T - t + 1, 1) / delivery(counts)
+    counts[count.NUMBER] += 1
+    t, T, seed = counts[count.NUMBER], counts[count.HORIZON], counts[count.SEED]
+    remaining = counts[count.REMAINING]
+    to_come = remaining / MICROS / max(T - t + 1, 1) / count.delivery(counts)
     forecast(parts.pacer, to_come, t == 1)
-    time = max(T - counts[SINCE], 1)
-    lam = price(parts.pacer, remaining / counts[PLANNED], (T - t) / time)
+    time = max(T - counts[count.SINCE], 1)
+    lam = price(parts.pacer, remaining / counts[count.PLANNED], (T - t) / time)
     see(parts.scaler, x)
     prepare(parts.scaler, x, space.z)
     ready = predict(parts.estimator, space.z, space.effect, trace.spread)
@@ -165,8 +130,8 @@ def propose(
     if drawn < share:
         action = named(trace.even, drawn / share)
     if action > 0:
-        counts[PROPOSED] += costs[action - 1]
-        counts[EXPLORED] += costs[action - 1] if drawn < share else 0
+        counts[count.PROPOSED] += costs[action - 1]
+        counts[count.EXPLORED] += costs[action - 1] if drawn < share else 0
     return action, lam, score
 
 
@@ -206,18 +171,17 @@ def decide(
 ) -> tuple[int, int, int, float, float]:
     """Propose an action and pay for it: number, action, the micros paid, price, score.
 
-    A negative action says why nothing was done.
+    The action is REFUSED, and nothing is changed, where the user cannot be decided on.
     """
-    reason = refuse(x, costs)
-    if reason != 0:
-        return 0, reason, 0, 0.0, 0.0
+    if not is_sound(x, costs):
+        return 0, REFUSED, 0, 0.0, 0.0
     parts, left, work = view(counts, memory), see_trace(counts, trace), see_space(counts, space)
     copy(left.x, x)
     copy(left.explorer, parts.explorer_memory)
     action, lam, score = propose(counts, parts, x, costs, left, work)
-    paid = costs[action - 1] if action > 0 else 0
-    counts[REMAINING] -= paid
-    return int(counts[NUMBER]), action, paid, lam, score
+    paid = int(costs[action - 1]) if action > 0 else 0
+    counts[count.REMAINING] -= paid
+    return int(counts[count.NUMBER]), action, paid, lam, score
 
 
 @jit
@@ -234,13 +198,13 @@ def decide_many(
     scores: Floats,
     horizons: Ints,
 ) -> None:
-    """Decide on one user after the other; all must have passed ``refuse``.
+    """Decide on one user after the other; each must be sound.
 
     ``horizons`` are those that hold for each of them, or none where the horizon stays as it is.
     """
     for i in range(x.shape[0]):
         if horizons.shape[0] > 0:
-            counts[HORIZON] = horizons[i]
+            counts[count.HORIZON] = horizons[i]
         _, actions[i], paid[i], prices[i], scores[i] = decide(
             counts, memory, x[i], costs[i], traces[i], space
         )
@@ -285,9 +249,9 @@ def absorb(
 
     Then the pacer notes the last of them with today's effects, to know a price from the start.
     """
-    K = counts[TREATMENTS]
+    K = counts[count.TREATMENTS]
     parts, work, spread = view(counts, memory), see_space(counts, space), np.empty(K)
-    n, z, before = x.shape[0], work.z, max(counts[HISTORY], 0)
+    n, z, before = x.shape[0], work.z, max(counts[count.HISTORY], 0)
     for i in range(n):
         see(parts.scaler, x[i])
         prepare(parts.scaler, x[i], z)
@@ -296,12 +260,12 @@ def absorb(
         prepare(parts.scaler, x[i], z)
         if predict(parts.estimator, z, work.effect, spread):
             number = REHEARSAL + before + i
-            explore(parts.explorer, counts[SEED], number, spread, True, work.bonus)
+            explore(parts.explorer, counts[count.SEED], number, spread, True, work.bonus)
             for k in range(K):
                 work.effect[k] += work.bonus[k]
                 work.costs[k] = costs[i, k] / MICROS
             note_arrival(parts.pacer, work.effect, work.costs)
-    counts[HISTORY] = before + n
+    counts[count.HISTORY] = before + n
 
 
 @jit

@@ -6,15 +6,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bccb import checks, drivers
+from bccb import checks
 from bccb.composition import Composition, compose
 from bccb.errors import InputError, StateError
 from bccb.kernels import counts as count
 from bccb.kernels.counts import MOST_USERS
 from bccb.kernels.trace import SPACE
-from bccb.money import COST_RANGE, LEAST_COST, MICROS, MOST_COST, MOST_MONEY
+from bccb.kernels.users import first_refused, refusal
+from bccb.money import MICROS, MOST_MONEY
 from bccb.outcome import KNOWN_WEIGHT
-from bccb.types import FEATURE_RANGE, MOST_FEATURE, Floats, Ints, Log
+from bccb.types import Floats, Ints, Log
 
 NONE = np.empty(0, np.int64)
 
@@ -167,7 +168,7 @@ class Machine:
 
         ``horizons`` are those that hold for each of them, or none where the horizon stays.
         """
-        n, bad = len(xs), drivers.first_refused(xs, costs)
+        n, bad = len(xs), first_refused(xs, costs)
         if bad >= 0:
             raise refusal(xs[bad], costs[bad], f" of row {bad}")
         traces = np.empty((n, self.trace_size))
@@ -259,12 +260,3 @@ class Machine:
         """Refuse to begin where history must be learned first."""
         if self.needs_history:
             raise StateError(f"{self.name} has learned nothing: call learn(log) with history first")
-
-
-def refusal(x: Floats, costs: Ints, where: str = "") -> InputError:
-    """Why the kernels would not decide on this user."""
-    for j, value in enumerate(x.tolist()):
-        if not abs(value) <= MOST_FEATURE:
-            return InputError(f"feature {j}{where}", value, FEATURE_RANGE)
-    bad = next(c for c in costs.tolist() if not LEAST_COST <= c <= MOST_COST)
-    return InputError(f"cost{where}", bad / MICROS, COST_RANGE)

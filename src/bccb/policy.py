@@ -6,7 +6,7 @@ import os
 import secrets
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -27,10 +27,10 @@ from bccb.types import Floats, Ints, Log, as_floats
 
 MOST_MEMORY = 100_000_000  # float64 numbers, 800 MB
 
-# What a policy keeps of a decision that waits: its cost, and a checksum of its trace and action. A
-# decision that comes back must have the same, so that one which was changed, or comes from a copy
-# of the policy that went another way, is refused; and money that returns was paid by this policy.
-Receipt: TypeAlias = tuple[float, int]
+# What a policy keeps of a decision without an outcome: the micros paid, and a checksum of its trace
+# and action. A decision that was changed, or that another copy of the policy made, does not match
+# its receipt and is refused. So only money that this policy paid is refunded.
+Receipt: TypeAlias = tuple[int, int]
 crc32: Callable[[Any, int], int] = zlib.crc32
 
 
@@ -95,9 +95,8 @@ class Policy(Machine):
         if self.needs_history:
             self.check_history()
         number, action, paid, price, score, trace = self.step(self._x, self._costs)
-        cost = paid / MICROS
-        self._waiting[number] = cost, crc32(trace, action)
-        return Decision(number, action, cost, price, score, trace, self._origin)
+        self._waiting[number] = paid, crc32(trace, action)
+        return Decision(number, action, paid / MICROS, price, score, trace, self._origin)
 
     def decide_many(self, x: npt.ArrayLike, costs: npt.ArrayLike) -> list[Decision]:
         """Decide on one user a row, as :meth:`decide` would one after the other; all or none."""
@@ -118,8 +117,8 @@ class Policy(Machine):
             strict=True,
         )
         made = [Decision(first + i, *row, traces[i], self._origin) for i, row in enumerate(rows)]
-        for each in made:
-            self._waiting[each.number] = each.cost, crc32(each._trace, each.action)
+        for each, micros_paid in zip(made, paid.tolist(), strict=True):
+            self._waiting[each.number] = micros_paid, crc32(each._trace, each.action)
         return made
 
     def observe(self, decision: Decision, outcome: float) -> None:
@@ -132,8 +131,8 @@ class Policy(Machine):
 
     def cancel(self, decision: Decision) -> None:
         """Undo a decision that was not carried out: its money returns and nothing is learned."""
-        cost, _ = self._receipt(decision)
-        self.refund(round(cost * MICROS))
+        paid, _ = self._receipt(decision)
+        self.refund(paid)
         del self._waiting[decision.number]
 
     def observe_many(self, decisions: Sequence[Decision], outcomes: npt.ArrayLike) -> None:
@@ -163,10 +162,7 @@ class Policy(Machine):
 
     def to_bytes(self) -> bytes:
         """The whole state; :func:`from_bytes` continues from it bit for bit."""
-        rows = [
-            (number, round(cost * MICROS), checksum)
-            for number, (cost, checksum) in sorted(self._waiting.items())
-        ]
+        rows = [(number, *receipt) for number, receipt in sorted(self._waiting.items())]
         waiting = np.array(rows, np.int64).reshape(-1, 3)
         return pack(
             Saved(
@@ -198,9 +194,10 @@ class Policy(Machine):
         ours = decision._origin is self._origin or decision._origin == self._origin
         try:
             kept = self._waiting.get(decision.number)
-            told = decision.cost, crc32(decision._trace, decision.action)
-            if ours and kept == told and 0 <= decision.action <= self.treatments:
-                return kept
+            checksum = crc32(decision._trace, decision.action)
+            same = kept is not None and (kept[0] / MICROS, kept[1]) == (decision.cost, checksum)
+            if ours and same and 0 <= decision.action <= self.treatments:
+                return cast("Receipt", kept)
             made = 0 < decision.number <= self.decisions
         except (AttributeError, TypeError, ValueError, OverflowError, BufferError):  # was changed
             made = False
@@ -232,17 +229,13 @@ def assemble(
         told = f"so few that {name} needs at most {MOST_MEMORY:,} numbers, not {offsets[-1]:,}"
         raise InputError("features x treatments", f"{d:,} x {K:,}", told)
     memory = np.zeros(offsets[-1])
-    rest = dict(spec.parameters)
+    known = [key for part in composition.components for key in part.parameters]
     for part, at in zip(composition.components, offsets, strict=False):
-        block = memory[at : at + part.layout.size(d, K)]
-        for i, (key, parameter) in enumerate(part.parameters.items()):
-            block[i] = parameter.check(key, rest.pop(key, parameter.default))
-        if part.start is not None:
-            part.start(block, d, K)
-    if rest:
-        known = [key for part in composition.components for key in part.parameters]
-        allowed = f"one of {', '.join(known)}" if known else "absent: it has no parameters"
-        raise InputError(f"a parameter of {name}", next(iter(rest)), allowed)
+        part.begin(memory[at : at + part.layout.size(d, K)], d, K, spec.parameters)
+    for key in spec.parameters:
+        if key not in known:
+            allowed = f"one of {', '.join(known)}" if known else "absent: it has no parameters"
+            raise InputError(f"a parameter of {name}", key, allowed)
     return Policy(name, composition, counts, memory, secrets.token_hex(8), {})
 
 
@@ -268,6 +261,6 @@ def from_bytes(kept: bytes) -> Policy:
     """The policy that :meth:`Policy.to_bytes` told, checked."""
     saved = unpack(kept)
     waiting: dict[int, Receipt] = {
-        number: (paid / MICROS, checksum) for number, paid, checksum in saved.waiting.tolist()
+        number: (paid, checksum) for number, paid, checksum in saved.waiting.tolist()
     }
     return Policy(saved.name, saved.composition, saved.counts, saved.memory, saved.id, waiting)

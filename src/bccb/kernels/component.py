@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from bccb import checks
 from bccb.errors import InputError
 from bccb.kernels.layout import Layout
@@ -59,9 +61,27 @@ class Component:
         first = self.layout.scalars[: len(self.parameters)]
         assert first == tuple(self.parameters), f"{self.name}: the state begins with {first}"
 
+    def begin(self, memory: Floats, d: int, K: int, given: Mapping[str, float]) -> None:
+        """Write the parameters, given or default, and what it knows before the first user."""
+        for i, (key, parameter) in enumerate(self.parameters.items()):
+            memory[i] = parameter.check(key, given.get(key, parameter.default))
+        if self.start is not None:
+            self.start(memory, d, K)
+
+    def fresh(self, d: int = 0, K: int = 1, **parameters: float) -> Any:
+        """A state of its own before the first user, to try its kernels on."""
+        memory = np.zeros(self.layout.size(d, K))
+        self.begin(memory, d, K, parameters)
+        return self.layout.view(memory, d, K)
+
     def check(self, memory: Floats, d: int, K: int) -> None:
         """Refuse memory that it cannot have."""
         for i, (key, parameter) in enumerate(self.parameters.items()):
             parameter.check(key, memory[i].item())
         if not self.sound(memory, d, K):
             raise InputError(f"what {self.name} has learned", "damaged", "as it was saved")
+
+
+def by_name(*components: Component) -> dict[str, Component]:
+    """A registry."""
+    return {component.name: component for component in components}

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from bccb.drivers import first_refused
+from bccb.kernels.users import first_refused
 from bccb.money import COST_RANGE, MOST_COST, costs_up
 from bccb.serve.problem import ProblemError, invalid, missing
 from bccb.serve.terms import Terms
