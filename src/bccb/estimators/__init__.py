@@ -1,4 +1,4 @@
-"""Estimators: the effect of treating a user, learned from outcomes. One a file."""
+"""Estimators: the effect of treating a user, learned from outcomes. One per file."""
 
 from __future__ import annotations
 
@@ -12,18 +12,15 @@ from bccb.estimators import (
     ridge_pair,
     two_model,
 )
-from bccb.kernels.component import Component
+from bccb.kernels.component import by_name
 
-ESTIMATORS: dict[str, Component] = {
-    component.name: component
-    for component in (
-        none.NONE,
-        constant.CONSTANT,
-        two_model.TWO_MODEL,
-        ridge_pair.RIDGE_PAIR,
-        pooled_logistic.POOLED_LOGISTIC,
-        frozen.FROZEN,
-        boosted.BOOSTED,
-        given.GIVEN,
-    )
-}
+ESTIMATORS = by_name(
+    none.NONE,
+    constant.CONSTANT,
+    two_model.TWO_MODEL,
+    ridge_pair.RIDGE_PAIR,
+    pooled_logistic.POOLED_LOGISTIC,
+    frozen.FROZEN,
+    boosted.BOOSTED,
+    given.GIVEN,
+)

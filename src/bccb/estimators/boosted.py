@@ -11,6 +11,17 @@ the model diverges. So l2 = 10: a leaf must hold some ten conversions to be beli
 of ten events a parameter. Trees are 3 deep, as in scikit-learn's ``GradientBoostingClassifier``.
 Stopping early would hold back a tenth of a handful of conversions to judge by, and is off. All
 else is the default. ``docs/decisions`` has the figures.
+
+Users who convert exactly when they are treated and their feature is above zero:
+
+>>> x, actions = np.tile([[-1.0], [1.0]], (100, 1)), np.repeat([0, 1], 100)
+>>> log = Log(x, actions, actions * (x[:, 0] > 0), np.full((200, 1), 500_000))
+>>> log.outcomes[:2] = 1.0, 0.0  # a model needs both outcomes in every arm
+>>> memory, effect = np.zeros(LAYOUT.size(1, 1)), np.zeros(1)
+>>> fit(memory, log)
+>>> state = LAYOUT.view(memory, 1, 1)
+>>> predict(state, np.array([1.0, 1.0]), effect, np.zeros(1)), effect.round(1).tolist()
+(True, [1.0])
 """
 
 from __future__ import annotations

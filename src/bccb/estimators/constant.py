@@ -1,4 +1,10 @@
-"""A constant: every treatment has the same effect on every user, tau_k(x) = effect."""
+"""A constant: every treatment has the same effect on every user, tau_k(x) = effect.
+
+>>> import numpy as np
+>>> effect = np.zeros(2)
+>>> predict(CONSTANT.fresh(K=2, effect=0.5), np.ones(1), effect, np.zeros(2)), effect.tolist()
+(True, [0.5, 0.5])
+"""
 
 from __future__ import annotations
 

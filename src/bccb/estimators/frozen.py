@@ -5,6 +5,17 @@ Each is scikit-learn's ``LogisticRegression`` with its defaults, on the features
     min_w,b  |w|^2 / 2 + sum_i log(1 + exp(-s_i (w . x_i + b))),  s_i = +1 or -1,
 
 over the rows of its arm. tau_k(x) = f_k(x) - f_0(x).
+
+Users who convert exactly when they are treated and their feature is above zero:
+
+>>> x, actions = np.tile([[-1.0], [1.0]], (100, 1)), np.repeat([0, 1], 100)
+>>> log = Log(x, actions, actions * (x[:, 0] > 0), np.full((200, 1), 500_000))
+>>> log.outcomes[:2] = 1.0, 0.0  # a model needs both outcomes in every arm
+>>> memory, effect = np.zeros(LAYOUT.size(1, 1)), np.zeros(1)
+>>> fit(memory, log)
+>>> state = LAYOUT.view(memory, 1, 1)
+>>> predict(state, np.array([1.0, 1.0]), effect, np.zeros(1)), effect.round(1).tolist()
+(True, [1.0])
 """
 
 from __future__ import annotations

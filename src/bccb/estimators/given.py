@@ -1,4 +1,10 @@
-"""Given: the first K features of a user are the true effects, as only a simulator knows them."""
+"""Given: the first K features of a user are the true effects, as only a simulator knows them.
+
+>>> import numpy as np
+>>> x, effect = np.array([0.1, -0.2, 7.0, 1.0]), np.zeros(2)
+>>> predict(GIVEN.fresh(d=3, K=2), x, effect, np.zeros(2)), effect.tolist()
+(True, [0.1, -0.2])
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""History by arm: the rows that a model of one arm is fitted on, or why it cannot be."""
+"""History by arm: the rows that a model of one arm is fitted on, or why it cannot be.
+
+>>> log = Log(np.zeros((4, 1)), [0, 1, 0, 1], [0, 1, 1, 0], np.full((4, 1), 500_000))
+>>> [outcomes.tolist() for _, outcomes in by_arm(log)]
+[[0.0, 1.0], [1.0, 0.0]]
+"""
 
 from __future__ import annotations
 

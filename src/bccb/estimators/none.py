@@ -1,4 +1,11 @@
-"""No estimate: every effect is zero, and the explorer alone speaks."""
+"""No estimate: every effect is zero, and the explorer alone speaks.
+
+>>> import numpy as np
+>>> from bccb.kernels.slots import predict  # a component without a kernel keeps the slot's own
+>>> effect = np.ones(2)
+>>> predict(NONE.fresh(), np.ones(1), effect, np.zeros(2)), effect.tolist()
+(True, [0.0, 0.0])
+"""
 
 from __future__ import annotations
 

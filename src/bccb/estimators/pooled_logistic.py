@@ -37,6 +37,17 @@ explored. And w is learned from everybody, whatever is done.
 
 With ``forgetting`` f the weights drift: before each outcome theta - prior shrinks by 1 - f, and
 S becomes (1 - f)^2 S + (1 - (1 - f)^2) S_0.
+
+A fifth of the users who are left alone convert, and no treated ones. The model expects a small gain
+from the treatment at first, and knows about its harm after 500 users:
+
+>>> state, z, effect = POOLED_LOGISTIC.fresh(d=1), np.array([0.5, 1.0]), np.zeros(1)
+>>> predict(state, z, effect, np.zeros(1)), effect.round(3).tolist()
+(True, [0.036])
+>>> for i in range(500):
+...     learn_estimator(state, z, i % 2, float(i % 10 == 0), 1.0)
+>>> predict(state, z, effect, np.zeros(1)), effect.round(1).tolist()
+(True, [-0.1])
 """
 
 from __future__ import annotations

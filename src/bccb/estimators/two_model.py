@@ -8,6 +8,17 @@ with the intercept not decayed. These are the defaults of scikit-learn's ``SGDCl
 (log loss, L2 penalty 1e-4, "optimal" step, whose t0 is 1,000 for this loss and penalty). Scores
 come from a copy of the weights that is refreshed every ``refresh`` observations of the arm. Until
 every arm has ``warm_up`` observations the effect is the optimistic ``prior_effect``.
+
+Users who convert exactly when they are treated:
+
+>>> import numpy as np
+>>> state, z, effect = TWO_MODEL.fresh(d=1), np.array([0.5, 1.0]), np.zeros(1)
+>>> predict(state, z, effect, np.zeros(1)), effect.tolist()  # in warm-up
+(False, [0.002])
+>>> for i in range(100):
+...     learn_estimator(state, z, i % 2, float(i % 2), 1.0)
+>>> predict(state, z, effect, np.zeros(1)), effect.round(1).tolist()
+(True, [1.0])
 """
 
 from __future__ import annotations

@@ -10,6 +10,13 @@ is the largest. Its probability is one integral, f and F being the density and t
 function of an arm's posterior:
 
     P(a) = int f_a(u) prod_{j != a} F_j(u + (m_a - m_j) / eta) du.
+
+>>> state, zero = BETA_DIFFERENCE.fresh(), np.zeros(1)
+>>> round(float(chance(state, zero, zero, True, 1)), 3)  # nothing is known of either arm
+0.5
+>>> learn_explorer(state, 1, 1.0, 1.0)  # a treated user converts: P(theta_1 > theta_0) = 2/3
+>>> round(float(chance(state, zero, zero, True, 1)), 3)
+0.667
 """
 
 from __future__ import annotations

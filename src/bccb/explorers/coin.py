@@ -3,6 +3,10 @@
 Without it a greedy policy that starts by treating would never see a control (section 4.5). The
 coin is thrown over all K + 1 actions; where it names a treatment that cannot be afforded, the
 user is left alone. As a bonus it is +-FORCE, which outweighs any effect and any price below it.
+
+>>> margin, spread = np.array([0.2]), np.zeros(1)
+>>> chance(COIN.fresh(), margin, spread, False, 1), chance(COIN.fresh(), margin, spread, True, 1)
+(0.5, 1.0)
 """
 
 from __future__ import annotations

@@ -9,6 +9,12 @@ A share ``reserve`` of the decisions is drawn at random, treatments at a rate th
 evenly, but to every other user at most. So everybody is left alone with probability reserve / 2 or
 more, and the log can tell what its own treatments caused. Treated is everybody with probability
 reserve x (money per user to come) / cost: where money is scarce that is little.
+
+A treatment one standard error above the price is given with probability Phi(1):
+
+>>> state, one = POSTERIOR_SAMPLING.fresh(width=1.0), np.ones(1)
+>>> round(chance(state, one, one, True, 1), 3), float(reserve(state))
+(0.841, 0.01)
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""Upper confidence: b_k = width x spread_k, the estimator's own standard error scaled."""
+"""Upper confidence: b_k = width x spread_k, the estimator's own standard error scaled.
+
+>>> import numpy as np
+>>> bonus = np.zeros(2)
+>>> explore(UPPER_CONFIDENCE.fresh(K=2, width=3.0), 0, 1, np.array([0.5, 0.1]), True, bonus)
+>>> bonus.round(1).tolist()
+[1.5, 0.3]
+"""
 
 from __future__ import annotations
 

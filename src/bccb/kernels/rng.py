@@ -7,6 +7,10 @@ skipping a draw changes no other.
 References: Steele, Lea and Flood (2014), Fast splittable pseudorandom number generators;
 Marsaglia and Tsang (2000), The ziggurat method; Marsaglia and Tsang (2000), A simple method for
 generating gamma variables.
+
+>>> key = key_of(42, 7, 0)  # seed 42, decision 7, lane 0
+>>> uniform(key, 0) == uniform(key_of(42, 7, 0), 0), uniform(key, 0) == uniform(key, 1)
+(True, False)
 """
 
 from __future__ import annotations

@@ -12,6 +12,14 @@ ones are cut at 10 deviations. With a = min(1, 8 / n) for the first 2,000 users,
 A user's weight thus falls like n^-8, then n^-3: even of 1e9 deviations nothing is left after 10,000
 users. So falls s, too, where a feature hardly ever varies and is cut when it does. Whether there
 is any variation is therefore asked of the user, x - m beside m, and not of s.
+
+>>> import numpy as np
+>>> memory, z = np.zeros(SCALER.size(1)), np.zeros(2)
+>>> for x in (1.0, 3.0):
+...     see(view_scaler(memory, 1), np.array([x]))
+>>> standardise(view_scaler(memory, 1), np.array([4.0]), z)
+>>> z.tolist()  # the mean is 2, the standard deviation 1
+[2.0, 1.0]
 """
 
 from __future__ import annotations

@@ -17,6 +17,16 @@ later: what is left counts (t + 2 haste) / (t + haste) times after t users.
 Where many users have the same score per unit of cost, the spend jumps there, from more than is left
 to less. Between the two prices beside the jump the pacer then chooses user by user: the lower one
 while a larger share of the budget than of the time is left.
+
+Three users with scores 0.3, 0.2 and 0.1, each at cost 1. With money for every third user, the price
+lets only the first one through:
+
+>>> state = BUDGET_FORECAST.fresh()
+>>> for score in (0.3, 0.2, 0.1):
+...     note_arrival(state, np.array([score]), np.ones(1))
+>>> forecast(state, 1 / 3, True)
+>>> round(price(state, 0.5, 0.5), 3)
+0.2
 """
 
 from __future__ import annotations

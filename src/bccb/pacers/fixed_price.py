@@ -1,4 +1,8 @@
-"""Fixed price: lambda is a constant, set before the first user."""
+"""Fixed price: lambda is a constant, set before the first user.
+
+>>> float(price(FIXED_PRICE.fresh(threshold=0.01), 0.1, 0.9))
+0.01
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""No pacing: money has no price, lambda = 0, and the hard budget alone ends the spending."""
+"""No pacing: money has no price, lambda = 0, and the hard budget alone ends the spending.
+
+>>> from bccb.kernels.slots import price  # a component without a kernel keeps the slot's own
+>>> price(NONE.fresh(), 0.1, 0.9)
+0.0
+"""
 
 from __future__ import annotations
 

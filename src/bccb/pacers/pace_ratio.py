@@ -2,6 +2,10 @@ r"""Pace ratio (section 4.3): the price rises where money runs out faster than t
 
 pace_t = (B_t / B_0) / max((T - t) / T, least_time),
 lambda_t = threshold / max(pace_t, least_pace).
+
+>>> state = PACE_RATIO.fresh(threshold=0.01)
+>>> float(price(state, 0.5, 0.5)), float(price(state, 0.25, 0.5))  # half the pace doubles the price
+(0.01, 0.02)
 """
 
 from __future__ import annotations
