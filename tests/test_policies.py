@@ -266,7 +266,7 @@ def test_a_batch_of_outcomes_is_learned_whole_or_not_at_all() -> None:
     policy = fresh("bccb")
     decisions = policy.decide_many(*users(3, 1)[:2])
     before = policy.memory.tobytes()
-    with pytest.raises(StateError, match="stands twice"):
+    with pytest.raises(StateError, match="in this list twice"):
         policy.observe_many([decisions[0], decisions[1], decisions[0]], [0, 1, 0])
     with pytest.raises(bccb.InputError, match="outcome 2 is 1.5"):
         policy.observe_many(decisions, [0, 1, 1.5])

@@ -231,7 +231,7 @@ def test_a_decision_that_nothing_was_affordable_for_is_told_in_json() -> None:
 @pytest.mark.parametrize("change", [{"trace": "?"}, {"origin": {}}, {"origin": None}])
 def test_a_decision_is_not_made_from_anything(change: dict[str, Any]) -> None:
     kept = policy_of().decide([0.0, 0.0], 0.5).to_dict()
-    with pytest.raises(InputError, match="as to_dict tells it"):
+    with pytest.raises(InputError, match="what to_dict returned"):
         Decision.from_dict({**kept, **change})
 
 

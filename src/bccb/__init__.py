@@ -1,7 +1,7 @@
 """bccb: budget-constrained causal bandits.
 
-Decide one user at a time whom to treat, under a budget that is never exceeded, and learn from
-each outcome.
+Decide whom to treat, one user at a time, under a budget that is never exceeded, and learn from each
+outcome.
 
 >>> import bccb
 >>> policy = bccb.make("bccb", budget=5_000, horizon=100_000, features=12, seed=42)

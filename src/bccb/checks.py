@@ -1,4 +1,4 @@
-"""Checks at the border: each refuses in one sentence, with the field, the value and the range."""
+"""Checks of what comes from outside. Each error names the field, the value and what is allowed."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def whole(field: str, value: Any, least: int, most: int) -> int:
 def path(field: str, value: Any) -> Path:
     """The name of a file."""
     try:
-        found = Path(value)
-        os.fsencode(found)
+        name = Path(value)
+        os.fsencode(name)
     except (TypeError, ValueError):
         raise InputError(field, value, "the name of a file") from None
-    if "\0" in str(found):
+    if "\0" in str(name):
         raise InputError(field, value, "the name of a file")
-    return found
+    return name
 
 
 def instance(field: str, value: Any, kind: type | UnionType, allowed: str) -> None:
@@ -54,7 +54,7 @@ def instance(field: str, value: Any, kind: type | UnionType, allowed: str) -> No
 
 
 def matrix(field: str, values: Any, columns: int) -> Floats:
-    """A fresh matrix with one row a user and this many columns."""
+    """A new matrix with one row per user and this many columns."""
     matrix = np.array(as_floats(field, values), order="C")
     if matrix.ndim != 2 or matrix.shape[1] != columns:
         raise InputError(f"the shape of {field}", matrix.shape, f"(users, {columns})")

@@ -19,7 +19,7 @@ from bccb.kernels.scaling import READERS, SCALER
 from bccb.kernels.trace import TRACE
 from bccb.pacers import PACERS
 
-# In this order: each may call those before it
+# in this order, because each may call those before it
 TEMPLATES: tuple[Callable[..., Any], ...] = (
     *(drivers.view, drivers.propose, drivers.learn, drivers.decide, drivers.decide_many),
     *(drivers.observe, drivers.observe_many, drivers.absorb),
@@ -29,7 +29,7 @@ TEMPLATES: tuple[Callable[..., Any], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """Estimator x explorer x pacer, by name, and whether the rule looks at the cost."""
+    """Estimator x explorer x pacer, by name, and whether the rule uses the cost."""
 
     estimator: str
     explorer: str
@@ -52,7 +52,7 @@ class Composition:
 
     @classmethod
     def from_dict(cls, kept: Any) -> Composition:
-        """The composition that :meth:`to_dict` gave."""
+        """The composition that :meth:`to_dict` returned."""
         try:
             made = cls(**kept)
             known = len(made.components) == 3 and isinstance(made.cost_aware, bool)
@@ -64,7 +64,7 @@ class Composition:
 
     @property
     def name(self) -> str:
-        """A name unlike that of any other composition."""
+        """A name that no other composition has."""
         cost = "cost-aware" if self.cost_aware else "cost-blind"
         return f"{self.estimator}__{self.explorer}__{self.pacer}__{cost}"
 
@@ -80,7 +80,7 @@ class Composition:
 
 @cache
 def compose(composition: Composition) -> dict[str, Callable[..., Any]]:
-    """The drivers of a composition, and the kernels that further drivers can be bound to."""
+    """The drivers of a composition and its kernels, by name; more drivers can be bound to them."""
     estimator, explorer, pacer = composition.components
     kernels: dict[str, Any] = {
         "COST_AWARE": composition.cost_aware,

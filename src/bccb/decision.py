@@ -1,4 +1,4 @@
-"""A decision on one user, as a value that outlives the policy that made it."""
+"""A decision on one user: a value that can be stored and outlives its policy."""
 
 from __future__ import annotations
 
@@ -22,12 +22,7 @@ class Origin(NamedTuple):
     features: int
     treatments: int
     seed: int
-    policy: str  # the id of this one policy: others may have the same seed
-
-    @property
-    def trace_size(self) -> int:
-        """The length of its traces."""
-        return self.composition.trace_size(self.features, self.treatments)
+    policy: str  # the id of this policy: another one may have the same seed
 
 
 class Decision:
@@ -35,9 +30,9 @@ class Decision:
 
     ``action`` is 0 for "leave alone" or 1..K for a treatment, ``cost`` what that costs, ``price``
     the price of a unit of money, and ``score`` the best affordable treatment's effect plus bonus
-    less what the price asks for it: the user is treated where it is above zero, but for a decision
-    that was drawn at random. ``probability`` is that of the action, over all draws of the policy;
-    it is computed when asked for.
+    less price times cost. The user is treated if the score is above zero, except in decisions that
+    are made at random. ``probability`` is that of the action, over all random draws of the policy;
+    it is computed on demand.
     """
 
     __slots__ = ("_origin", "_trace", "action", "cost", "number", "price", "score")
@@ -73,24 +68,25 @@ class Decision:
 
     @property
     def features(self) -> Floats:
-        """The user's features, as they came."""
+        """The user's features, as given."""
         return self._trace[: self._origin.features]
 
     def to_dict(self) -> dict[str, Any]:
         """The decision in plain types, to be kept until its outcome is known."""
         values = {key: getattr(self, key) for key in ("number", "action", "cost", "price", "score")}
         origin = self._origin._asdict() | {"composition": self._origin.composition.to_dict()}
-        # JSON has no infinity, which stands for a treatment that could not be afforded
+        # minus infinity marks a treatment that was not affordable, and JSON has no infinity
         trace = [None if value == -np.inf else value for value in self._trace.tolist()]
         return {**values, "trace": trace, "origin": origin}
 
     @classmethod
     def from_dict(cls, kept: dict[str, Any]) -> Decision:
-        """The decision that :meth:`to_dict` told."""
-        checks.instance("decision", kept, dict, "as to_dict tells it")
+        """The decision that :meth:`to_dict` returned."""
+        checks.instance("decision", kept, dict, "what to_dict returned")
         try:
-            told = kept["origin"]
-            origin = Origin(**{**told, "composition": Composition.from_dict(told["composition"])})
+            given = kept["origin"]
+            composition = Composition.from_dict(given["composition"])
+            origin = Origin(**{**given, "composition": composition})
             checks.whole("features", origin.features, 0, MOST_FEATURES)
             K = checks.whole("treatments", origin.treatments, 1, MOST_TREATMENTS)
             values = [-np.inf if value is None else value for value in kept["trace"]]
@@ -105,7 +101,7 @@ class Decision:
                 origin,
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise InputError("decision", kept, f"as to_dict tells it ({error!r})") from None
+            raise InputError("decision", kept, f"what to_dict returned ({error!r})") from None
 
     def __repr__(self) -> str:
         return (
@@ -117,8 +113,9 @@ class Decision:
 def _checked(trace: Floats, origin: Origin) -> Floats:
     """A trace from which the kernels can compute probabilities."""
     d, K = origin.features, origin.treatments
-    if trace.shape != (origin.trace_size,):
-        raise InputError("the shape of trace", trace.shape, f"({origin.trace_size},)")
+    size = origin.composition.trace_size(d, K)
+    if trace.shape != (size,):
+        raise InputError("the shape of trace", trace.shape, f"({size},)")
     margin, spread, even, explorer = np.split(trace[d:], (K, 2 * K, 3 * K + 1))
     good = (
         within(trace[:d], -MOST_FEATURE, MOST_FEATURE)

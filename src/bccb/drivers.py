@@ -2,8 +2,8 @@
 
 A policy's state is two arrays. ``counts`` (int64) holds its dimensions, its clock and its money in
 integer micros; ``memory`` (float64) holds the scaler, the estimator, the explorer and the pacer,
-one after the other. The same drivers serve the library, replay and the service. They are written
-against empty slots; ``compose`` compiles a copy of them with a policy's own kernels.
+one after the other. The library, replay and the service share the same drivers. They call slots
+that do nothing; ``compose`` compiles a copy of them that calls a policy's own kernels.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from bccb.types import Floats, Ints
 
 REFUSED = -1  # instead of an action: nothing was changed
 RECENT = 2_000  # rows at the end of a history from which the pacer learns
-MOST_AT_RANDOM = 0.5  # of the users among whom a random choice is made
+MOST_AT_RANDOM = 0.5  # the largest share treated where the choice is random
 RESERVED = 1 << 20  # the lane of the draw for a random choice, beyond those of explorers
-REHEARSAL = 1 << 60  # the draws for those rows must not be those of any decision
+REHEARSAL = 1 << 60  # number of the draws for those rows: no decision has it
 
 COST_AWARE = True
 
 
 class Parts(NamedTuple):
-    """A policy's memory, seen as the named states of its parts."""
+    """A policy's memory as the named states of its parts."""
 
     scaler: Any
     estimator: Any
@@ -61,7 +61,7 @@ class Parts(NamedTuple):
 
 @jit
 def view(counts: Ints, memory: Floats) -> Parts:
-    """See the memory as the policy's parts."""
+    """The memory as the policy's parts."""
     memory = borrow(memory)
     d, K = counts[count.FEATURES], counts[count.TREATMENTS]
     explorer_memory = memory[counts[count.AT_EXPLORER] : counts[count.AT_PACER]]
@@ -76,7 +76,7 @@ def view(counts: Ints, memory: Floats) -> Parts:
 
 @jit
 def see_trace(counts: Ints, trace: Floats) -> Trace:
-    """See a trace by name."""
+    """A trace as its named fields."""
     return view_trace(
         borrow(trace), counts[count.FEATURES], counts[count.TREATMENTS], count.explorer_size(counts)
     )
@@ -84,7 +84,7 @@ def see_trace(counts: Ints, trace: Floats) -> Trace:
 
 @jit
 def see_space(counts: Ints, space: Floats) -> Space:
-    """See work space by name."""
+    """Work space as its named fields."""
     return view_space(borrow(space), counts[count.FEATURES], counts[count.TREATMENTS])
 
 
@@ -92,10 +92,10 @@ def see_space(counts: Ints, space: Floats) -> Space:
 def propose(
     counts: Ints, parts: Parts, x: Floats, costs: Ints, trace: Trace, space: Space
 ) -> tuple[int, float, float]:
-    """See one more user: the action that is best, the price and the score. Spends nothing.
+    """The action for one more user, the price and the best score. Spends nothing.
 
-    The price is known before the user's own draws are, so that their probability is, too. Shares of
-    money and time are those of the plan, which begins anew when money is added.
+    The price is fixed before the user's random draws, so that the probability of each action can be
+    computed. Shares of money and time are those of the plan, which restarts when money is added.
     """
     counts[count.NUMBER] += 1
     t, T, seed = counts[count.NUMBER], counts[count.HORIZON], counts[count.SEED]
@@ -117,11 +117,11 @@ def propose(
         s = trace.margin[k] + space.bonus[k]
         if s > score:
             best, score = k + 1, s
-        # what is forced in warm-up is no effect, and says nothing about the price
+        # a bonus that forces an action in warm-up is no effect, and must not move the price
         space.effect[k] += space.bonus[k] if ready else 0.0
     note_arrival(parts.pacer, space.effect, space.costs)
     trace.ready[0] = 1.0 if ready else 0.0
-    if best == 0:  # nothing can be afforded
+    if best == 0:  # no treatment is affordable
         score = 0.0
     action = best if score > 0.0 else 0
     share = reserve(parts.explorer)
@@ -137,10 +137,10 @@ def propose(
 
 @jit
 def spread_evenly(trace: Trace, costs: Floats, to_come: float) -> None:
-    """Write the rate of each treatment at which all treatments cost what is to come at most.
+    """Write the rate of each treatment in a random choice.
 
-    Together they leave at least every other user alone, however much money there is: without
-    anybody to compare with, nobody could tell what a treatment causes.
+    At these rates a user costs ``to_come`` on average at most. At least every second user is left
+    alone, however much money there is: without a control group no effect could be measured.
     """
     K = costs.shape[0]
     for k in range(K):
@@ -150,7 +150,7 @@ def spread_evenly(trace: Trace, costs: Floats, to_come: float) -> None:
 
 @jit
 def named(even: Floats, drawn: float) -> int:
-    """The action that a number drawn from [0, 1) names: treatment k at its rate, else 0."""
+    """The action that a number drawn from [0, 1) names: treatment k at its rate, otherwise 0."""
     for k in range(even.shape[0]):
         drawn -= even[k]
         if drawn < 0.0:
@@ -200,7 +200,7 @@ def decide_many(
 ) -> None:
     """Decide on one user after the other; each must be sound.
 
-    ``horizons`` are those that hold for each of them, or none where the horizon stays as it is.
+    ``horizons`` holds the horizon for each row; if it is empty, the horizon does not change.
     """
     for i in range(x.shape[0]):
         if horizons.shape[0] > 0:
@@ -245,9 +245,9 @@ def absorb(
     costs: Ints,
     space: Floats,
 ) -> None:
-    """Learn a history: users who are seen, and their outcomes, before the first decision.
+    """Learn a history, its users and their outcomes, before the first decision.
 
-    Then the pacer notes the last of them with today's effects, to know a price from the start.
+    Then the pacer notes its last rows with the effects just learned, to start with a price.
     """
     K = counts[count.TREATMENTS]
     parts, work, spread = view(counts, memory), see_space(counts, space), np.empty(K)
@@ -283,7 +283,7 @@ def probability(d: int, K: int, trace: Floats, action: int) -> float:
 
 
 @jit
-def probabilities(d: int, K: int, traces: Floats, actions: Ints, found: Floats) -> None:
+def probabilities(d: int, K: int, traces: Floats, actions: Ints, results: Floats) -> None:
     """The probability of each of these actions in the decision that left its trace."""
     for i in range(traces.shape[0]):
-        found[i] = probability(d, K, traces[i], actions[i])
+        results[i] = probability(d, K, traces[i], actions[i])

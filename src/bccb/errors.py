@@ -1,4 +1,4 @@
-"""Every error that bccb raises on purpose has one root, :class:`BccbError`."""
+"""The errors that bccb raises on purpose. All are subclasses of :class:`BccbError`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)
 
 
 def is_shortage(error: BaseException) -> bool:
-    """Whether the operating system is short of memory, files or room: it may pass by itself.
+    """Whether the system is short of memory, files or disk space, which may pass by itself.
 
     >>> is_shortage(MemoryError()), is_shortage(OSError(errno.EPERM, "not permitted"))
     (True, False)
@@ -32,21 +32,21 @@ def is_shortage(error: BaseException) -> bool:
 
 
 class BccbError(Exception):
-    """The root of bccb's errors; they pass from worker processes to their parent."""
+    """The base class of bccb's errors. They can be pickled, to pass between processes."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _remade, (type(self), self.args, self.__dict__)
 
 
 def _remade(kind: type[BccbError], args: tuple[Any, ...], fields: dict[str, Any]) -> BccbError:
-    """An error as it was, without the arguments that its message was made from."""
+    """An error from its message and fields, without calling its constructor."""
     error = kind.__new__(kind, *args)
     error.__dict__.update(fields)
     return error
 
 
 class InputError(BccbError, ValueError):
-    """A value from outside is not allowed; the message names the field, the value and the range."""
+    """A value is not allowed; the message names the field, the value and what is allowed."""
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
         super().__init__(f"{field} is {shown(value)}, but must be {allowed}")

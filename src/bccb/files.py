@@ -15,11 +15,11 @@ from bccb.errors import InputError
 def written_whole(path: str | os.PathLike[str], private: bool = False) -> Iterator[Path]:
     """A draft beside ``path`` that takes its place when the block ends well, or is removed.
 
-    In the same folder, so that the rename stays within one file system and is atomic. A ``private``
-    file is its owner's alone from the start.
+    It is in the same folder, because only a rename within a file system is atomic. Only the owner
+    can ever read a ``private`` file.
     """
     try:
-        target = Path(path).resolve()  # through links, which stay what they are
+        target = Path(path).resolve()  # links are followed and stay links
         draft = target.with_name(f".{uuid.uuid4().hex}")
         plain = not target.exists() or target.is_file()
     except (OSError, ValueError) as error:
@@ -42,7 +42,7 @@ def written_whole(path: str | os.PathLike[str], private: bool = False) -> Iterat
 
 
 def _keep_name(folder: Path) -> None:
-    """Make the new name durable, too, where the system can open folders."""
+    """Make the new name durable, too, on systems that can sync folders."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

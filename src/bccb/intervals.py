@@ -47,7 +47,7 @@ class Total(NamedTuple):
 
     value: float
     variance: float
-    weight: float  # of a typical row, which a conversion that was not seen would have had
+    weight: float  # of a typical row: what one more conversion would have added
 
 
 def reach(total: Total) -> tuple[float, float]:

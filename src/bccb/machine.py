@@ -21,7 +21,7 @@ NONE = np.empty(0, np.int64)
 
 
 class Steps(NamedTuple):
-    """Decisions in a row, one entry each."""
+    """Several decisions, one entry each."""
 
     actions: Ints
     paid: Ints  # micros
@@ -31,10 +31,10 @@ class Steps(NamedTuple):
 
 
 class Machine:
-    """Decides and learns, and leaves it to its driver to know which decisions wait for outcomes.
+    """Decides and learns. Its caller keeps track of the decisions that wait for outcomes.
 
-    What it does is a function of its state and the calls alone: the same calls give the same state
-    to the bit. Money is integer micros. Not safe for use from several threads at once.
+    It is deterministic: the same calls give the same state, bit for bit. Money is integer micros.
+    Not safe for use from several threads at once.
     """
 
     def __init__(self, name: str, composition: Composition, counts: Ints, memory: Floats) -> None:
@@ -61,45 +61,45 @@ class Machine:
 
     @property
     def remaining(self) -> float:
-        """What is left of it."""
+        """The part of the budget that is left."""
         return float(self.counts[count.REMAINING]) / MICROS
 
     @property
     def remaining_micros(self) -> int:
-        """What is left of it, in micros."""
+        """The part of the budget that is left, in micros."""
         return int(self.counts[count.REMAINING])
 
     @property
     def spent(self) -> float:
-        """What is not left of it."""
+        """The part of the budget that was spent."""
         return float(self.counts[count.BUDGET] - self.counts[count.REMAINING]) / MICROS
 
     @property
     def explored(self) -> float:
-        """The money for treatments proposed at random, so that the log keeps overlap."""
+        """The cost of the treatments that were proposed at random, to keep overlap in the log."""
         return float(self.counts[count.EXPLORED]) / MICROS
 
     @property
     def decisions(self) -> int:
-        """How many users were decided on."""
+        """The number of decisions so far."""
         return int(self.counts[count.NUMBER])
 
     @property
     def parameters(self) -> dict[str, float]:
         """The parameters of all components."""
-        found: dict[str, float] = {}
+        parameters: dict[str, float] = {}
         for part, at in zip(
             self.composition.components, self.counts[count.AT_ESTIMATOR :], strict=False
         ):
             values = self.memory[at : at + len(part.parameters)].tolist()
-            found.update(zip(part.parameters, values, strict=True))
-        return found
+            parameters.update(zip(part.parameters, values, strict=True))
+        return parameters
 
     def expect(self, users: float) -> None:
-        """Expect this many more users from now on, instead of what was expected so far.
+        """Expect this many more users from now on; replaces the expectation so far.
 
-        The money that is left is paced over them. For campaigns that end at a time, or whose
-        traffic turns out to be other than it was thought.
+        The money that is left is paced over them. For campaigns that end at a given time, or with
+        more or less traffic than planned.
         """
         expected = checks.number("users", users)
         if not 0 <= expected <= MOST_USERS:
@@ -107,41 +107,41 @@ class Machine:
         self.counts[count.HORIZON] = self.counts[count.NUMBER] + max(round(expected), 1)
 
     def begin_with(self, micros: int) -> None:
-        """Have this budget, to the micro, before the first user."""
+        """Set the budget, exact to the micro, before the first user."""
         for place in (count.BUDGET, count.REMAINING, count.PLANNED):
             self.counts[place] = micros
 
     @property
     def planned(self) -> tuple[int, int]:
-        """The micros that are planned, and how many users were decided on before the plan."""
+        """The budget of the current plan in micros, and the number of decisions before it."""
         return int(self.counts[count.PLANNED]), int(self.counts[count.SINCE])
 
     def add_micros(self, micros: int) -> None:
-        """Add to the budget, and plan anew from here: what is left is for the users to come."""
+        """Add to the budget and start a new plan: all that is left is for the users to come."""
         checks.instance("what is added to the budget", micros, int | np.integer, "whole micros")
         whole = int(self.counts[count.BUDGET]) + micros
         if micros < 1 or whole > MOST_MONEY:
-            told = f"above 0, with the budget at most {MOST_MONEY // MICROS:,}"
-            raise InputError("what is added to the budget", micros / MICROS, told)
+            allowed = f"above 0, with the budget at most {MOST_MONEY // MICROS:,}"
+            raise InputError("what is added to the budget", micros / MICROS, allowed)
         self.counts[count.BUDGET] = whole
         self.counts[count.REMAINING] += micros
         self.counts[count.PLANNED] = self.counts[count.REMAINING]
         self.counts[count.SINCE] = self.counts[count.NUMBER]
 
     def refund(self, micros: int) -> None:
-        """Take back what a decision paid, or a part of it: its treatment was not delivered."""
+        """Return what a decision paid, or a part of it, because its treatment was not delivered."""
         checks.instance("a refund", micros, int | np.integer, "whole micros")
         if not 0 <= micros <= self.counts[count.BUDGET] - self.counts[count.REMAINING]:
             raise InputError("a refund", micros / MICROS, f"from 0 to the {self.spent} spent")
         self.counts[count.REMAINING] += micros
 
     def have_paid(self, micros: int, instead_of: int) -> None:
-        """Replace what the last decision paid, where a journal says that it was another amount."""
+        """Correct what the last decision paid to the amount that a journal says."""
         self.counts[count.REMAINING] += instead_of - micros
         self.counts[count.PROPOSED] += micros - instead_of
 
     def warm(self) -> None:
-        """Have the kernels compiled before anybody waits for them; changes nothing."""
+        """Compile the kernels before they are needed; the state does not change."""
         copy = Machine(self.name, self.composition, self.counts.copy(), self.memory.copy())
         made = copy.steps(np.zeros((1, self.features)), np.full((1, self.treatments), MICROS))
         copy.probabilities(made.traces, made.actions)
@@ -164,9 +164,9 @@ class Machine:
         return number, action, paid, price, score, trace
 
     def steps(self, xs: Floats, costs: Ints, horizons: Ints = NONE) -> Steps:
-        """Decide on one user a row, as :meth:`step` would one after the other; all or none.
+        """Decide on one user per row, as :meth:`step` would one after the other; all or none.
 
-        ``horizons`` are those that hold for each of them, or none where the horizon stays.
+        ``horizons`` holds the horizon for each row; if it is empty, the horizon does not change.
         """
         n, bad = len(xs), first_refused(xs, costs)
         if bad >= 0:
@@ -181,9 +181,9 @@ class Machine:
 
     def probabilities(self, traces: Floats, actions: Ints) -> Floats:
         """The probability of each of these actions in the decision that left its trace."""
-        found = np.empty(len(traces))
-        self.kernels["probabilities"](self.features, self.treatments, traces, actions, found)
-        return found
+        results = np.empty(len(traces))
+        self.kernels["probabilities"](self.features, self.treatments, traces, actions, results)
+        return results
 
     def learn_outcome(self, trace: Floats, action: int, outcome: float) -> None:
         """Learn the known outcome of an action on the user of a trace."""
@@ -196,10 +196,10 @@ class Machine:
     def learn(self, log: Log) -> None:
         """Learn from history, before the first user. If that fails, nothing was learned.
 
-        Further history adds to what was learned, but for models that are fitted at once.
+        More history can be added later, except for models that are fitted on all rows at once.
         """
         if self.decisions:
-            raise StateError(f"{self.decisions} users were decided on: history comes before them")
+            raise StateError(f"{self.decisions} users were decided on: history is learned first")
         if self.composition.fitted and not self.needs_history:
             rows = self.counts[count.HISTORY]
             raise StateError(f"{self.name} was fitted on {rows} rows: it takes history once")
@@ -216,7 +216,7 @@ class Machine:
         self.needs_history = False
 
     def adopt(self, other: Machine) -> None:
-        """Take over what a policy of the same make, but perhaps another budget, has learned."""
+        """Copy what another policy with the same components and parameters has learned."""
         checks.instance("the other policy", other, Machine, "a policy")
         same = self.composition == other.composition and self.parameters == other.parameters
         if not same or self.memory.shape != other.memory.shape or self.decisions:
@@ -226,21 +226,21 @@ class Machine:
         self.needs_history = other.needs_history
 
     def remember(self, memory: bytes) -> None:
-        """Begin with what a policy of the same make had in its memory."""
+        """Start with the memory of a policy that has the same components and parameters."""
         self.memory[:] = np.frombuffer(memory)
         self.counts[count.HISTORY] = 0
         self.needs_history = False
 
-    # Keeping
+    # Saving
 
     def snapshot(self) -> bytes:
-        """The state, but for its make."""
+        """The state, without name and composition."""
         return self.counts.tobytes() + self.memory.tobytes()
 
     def restore(self, state: bytes) -> None:
-        """Continue from what :meth:`snapshot` gave."""
+        """Continue from what :meth:`snapshot` returned."""
         size = self.counts.nbytes
-        checks.instance("a state", state, bytes, "what snapshot gave")
+        checks.instance("a state", state, bytes, "what snapshot returned")
         if len(state) != size + self.memory.nbytes:
             raise StateError(f"a state of {len(state)} bytes is not one of this {self.name}")
         self.counts[:] = np.frombuffer(state[:size], np.int64)
@@ -248,7 +248,7 @@ class Machine:
         self.needs_history = bool(self.counts[count.HISTORY] == count.NOT_LEARNED)
 
     def check(self, features: int, treatments: int, where: str = "the log") -> None:
-        """Refuse users with other dimensions than this policy's."""
+        """Refuse users whose numbers of features or treatments are not the policy's."""
         for what, got, want in (
             ("features", features, self.features),
             ("treatments", treatments, self.treatments),
@@ -257,6 +257,6 @@ class Machine:
                 raise InputError(f"the number of {what} in {where}", got, f"{want}, as the policy")
 
     def check_history(self) -> None:
-        """Refuse to begin where history must be learned first."""
+        """Refuse to decide while history must be learned first."""
         if self.needs_history:
             raise StateError(f"{self.name} has learned nothing: call learn(log) with history first")

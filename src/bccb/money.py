@@ -1,6 +1,6 @@
 """Money in integer micros (1e-6 of the currency unit): from text, from floats, and as text.
 
-Costs are rounded up and budgets down, so that no rounding can spend more than there is.
+Costs are rounded up and budgets down, so that rounding never spends more than there is.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ DECIMALS = 6
 CENT = 10_000  # micros
 LEAST_COST, MOST_COST = 1, 1_000_000 * MICROS  # micros
 COST_RANGE = "at least 0.000001 and at most 1,000,000"
-MOST_MONEY = 9_000_000_000 * MICROS  # micros: up to here a float tells all but the last apart
+MOST_MONEY = (
+    9_000_000_000 * MICROS
+)  # micros: up to here a float of currency units is exact to a micro
 BUDGET_RANGE = f"at least 0.000001 and at most {MOST_MONEY // MICROS:,}"
-ROUNDING = 1e-3  # of a micro: what a float of currency units is off by is less
+ROUNDING = 1e-3  # of a micro: the error of a float of currency units is smaller
 
 
 def cost_micros(costs: npt.NDArray[np.float64], field: str = "cost") -> npt.NDArray[np.int64]:
@@ -60,7 +62,7 @@ def budget_in_micros(money: float, field: str = "budget") -> int:
 
 
 def costs_up(field: str, text: str) -> int:
-    """A cost in micros: what does not fit is rounded up.
+    """A cost in micros, rounded up.
 
     >>> costs_up("cost", "0.77"), costs_up("cost", "0.0000001")
     (770000, 1)
@@ -70,7 +72,7 @@ def costs_up(field: str, text: str) -> int:
 
 
 def budget_down(field: str, text: str) -> int:
-    """A budget in micros: what does not fit is rounded down.
+    """A budget in micros, rounded down.
 
     >>> budget_down("budget", "5000"), budget_down("budget", "0.0000019")
     (5000000000, 1)

@@ -58,7 +58,7 @@ POLICIES: dict[str, Spec] = {
         ),
         Spec(
             "cheapest-first",
-            "looks at the cost alone, at the price that uses the budget up",
+            "looks only at the cost, at the price that uses the budget up",
             Composition("constant", "none", "budget-forecast"),
         ),
         Spec(
@@ -81,7 +81,7 @@ POLICIES: dict[str, Spec] = {
         ),
         Spec(
             "oracle",
-            "told the true effects as its features, with the best fixed price (simulator only)",
+            "gets the true effects as its features, with the best fixed price (simulator only)",
             Composition("given", "none", "fixed-price"),
             needs_effects=True,
         ),

@@ -1,4 +1,4 @@
-"""A policy: one object that decides on users under a hard budget and learns from outcomes."""
+"""A policy: one object that decides on users under a hard budget and learns from their outcomes."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Policy(Machine):
     # Deciding and learning
 
     def decide(self, x: npt.ArrayLike, cost: float | Sequence[float] | Floats) -> Decision:
-        """Decide on a user with features ``x``; ``cost`` is a number, or one for each treatment."""
+        """Decide on a user with features ``x``; ``cost`` is one number, or one per treatment."""
         values = x if type(x) is np.ndarray else as_floats("x", x)
         if values.shape != self._shape:
             raise self._misshapen(values)
@@ -91,7 +91,7 @@ class Policy(Machine):
         if type(cost) is float and self.treatments == 1:
             self._costs[0] = cost_in_micros(cost)
         else:
-            self._take_costs(cost)
+            self._set_costs(cost)
         if self.needs_history:
             self.check_history()
         number, action, paid, price, score, trace = self.step(self._x, self._costs)
@@ -99,7 +99,7 @@ class Policy(Machine):
         return Decision(number, action, paid / MICROS, price, score, trace, self._origin)
 
     def decide_many(self, x: npt.ArrayLike, costs: npt.ArrayLike) -> list[Decision]:
-        """Decide on one user a row, as :meth:`decide` would one after the other; all or none."""
+        """Decide on one user per row, as :meth:`decide` would one after the other; all or none."""
         xs = checks.matrix("x", x, self.features)
         offered = as_floats("costs", costs)
         cost_rows = checks.matrix(
@@ -122,7 +122,7 @@ class Policy(Machine):
         return made
 
     def observe(self, decision: Decision, outcome: float) -> None:
-        """Learn the outcome, from 0 to 1, of a decision: in any order, after any delay, once."""
+        """Learn the outcome of a decision: in any order, after any delay, once."""
         y = outcome if type(outcome) is float else checks.number("outcome", outcome)
         check_outcome(y)
         self._receipt(decision)
@@ -149,7 +149,7 @@ class Policy(Machine):
             self._receipt(decision)
         numbers = {decision.number for decision in decisions}
         if len(numbers) < len(decisions):
-            raise StateError("a decision stands twice in this list, and can be observed only once")
+            raise StateError("a decision is in this list twice, but can be observed only once")
         if not decisions:
             return
         for number in numbers:
@@ -158,7 +158,7 @@ class Policy(Machine):
         actions = np.array([decision.action for decision in decisions], np.int64)
         self.kernels["observe_many"](self.counts, self.memory, traces, actions, ys, self._space)
 
-    # Keeping
+    # Saving
 
     def to_bytes(self) -> bytes:
         """The whole state; :func:`from_bytes` continues from it bit for bit."""
@@ -175,7 +175,7 @@ class Policy(Machine):
         with written_whole(checks.path("path", path)) as draft:
             draft.write_bytes(self.to_bytes())
 
-    def _take_costs(self, cost: float | Sequence[float] | Floats) -> None:
+    def _set_costs(self, cost: float | Sequence[float] | Floats) -> None:
         values = as_floats("cost", cost).reshape(-1)
         if values.shape != (self.treatments,):
             raise InputError("the number of costs", len(values), f"{self.treatments}")
@@ -188,9 +188,9 @@ class Policy(Machine):
         return InputError("the shape of x", x.shape, f"{self._shape}")
 
     def _receipt(self, decision: Decision) -> Receipt:
-        """What was kept of a decision of this policy that waits, and is as it was made."""
+        """The receipt of a decision that this policy made, that waits and was not changed."""
         if not isinstance(decision, Decision):
-            raise InputError("decision", decision, "what decide or Decision.from_dict gave")
+            raise InputError("decision", decision, "what decide or Decision.from_dict returned")
         ours = decision._origin is self._origin or decision._origin == self._origin
         try:
             kept = self._waiting.get(decision.number)
@@ -210,7 +210,7 @@ class Policy(Machine):
 def assemble(
     spec: Spec, *, budget: float, horizon: int, features: int, treatments: int = 1, seed: int = 0
 ) -> Policy:
-    """A new policy from any spec, whether it stands in the table or not."""
+    """A new policy from any spec, in the table of policies or not."""
     name, composition = spec.name, spec.composition
     d = checks.whole("features", features, 0, MOST_FEATURES)
     K = checks.whole("treatments", treatments, 1, MOST_TREATMENTS)
@@ -226,8 +226,8 @@ def assemble(
         counts[count.HISTORY] = count.NOT_LEARNED
     counts[count.AT_ESTIMATOR :] = offsets = composition.offsets(d, K)
     if offsets[-1] > MOST_MEMORY:
-        told = f"so few that {name} needs at most {MOST_MEMORY:,} numbers, not {offsets[-1]:,}"
-        raise InputError("features x treatments", f"{d:,} x {K:,}", told)
+        allowed = f"so few that {name} needs at most {MOST_MEMORY:,} numbers, not {offsets[-1]:,}"
+        raise InputError("features x treatments", f"{d:,} x {K:,}", allowed)
     memory = np.zeros(offsets[-1])
     known = [key for part in composition.components for key in part.parameters]
     for part, at in zip(composition.components, offsets, strict=False):
@@ -258,7 +258,7 @@ def load(path: str | os.PathLike[str]) -> Policy:
 
 
 def from_bytes(kept: bytes) -> Policy:
-    """The policy that :meth:`Policy.to_bytes` told, checked."""
+    """The policy that :meth:`Policy.to_bytes` saved; checked."""
     saved = unpack(kept)
     waiting: dict[int, Receipt] = {
         number: (paid, checksum) for number, paid, checksum in saved.waiting.tolist()

@@ -1,8 +1,8 @@
-"""Saved policies: arrays and a header in one file, which is checked before it is believed.
+"""Saved policies: arrays and a header in one file, which is checked before it is used.
 
-The file is NumPy's ``.npz``, nothing in it compressed or pickled: to read it takes no more memory
-than the file has bytes. Whoever made it, the policy that comes from it decides within its budget,
-in finite numbers.
+The file is NumPy's ``.npz``, not compressed and without pickles, so that reading it takes no more
+memory than its size. A file may come from anywhere: the policy read from it stays within its budget
+and its numbers stay finite.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def pack(saved: Saved) -> bytes:
 
 
 def unpack(kept: bytes) -> Saved:
-    """The policy that :func:`pack` wrote, if it can be one."""
+    """The policy in the bytes that :func:`pack` wrote, checked."""
     if not isinstance(kept, bytes):
         raise InputError("a saved policy", kept, "bytes")
     try:
@@ -78,7 +78,7 @@ def unpack(kept: bytes) -> Saved:
         waiting = _array("waiting", files, np.int64, 2)
     except InputError:
         raise
-    except Exception as error:  # whatever a stranger's bytes make of zip, NumPy and JSON
+    except Exception as error:  # zip, NumPy and JSON raise all kinds of errors for damaged bytes
         reason = f"readable ({type(error).__name__}: {error})"
         raise InputError("a saved policy", f"{len(kept)} bytes", reason) from None
     _check_memory(counts, composition, memory)
@@ -87,7 +87,7 @@ def unpack(kept: bytes) -> Saved:
 
 
 def _files(kept: bytes) -> dict[str, bytes]:
-    """The files within, each as large as it says before it is read."""
+    """The files in the archive. Their sizes are checked before they are read."""
     with zipfile.ZipFile(io.BytesIO(kept)) as archive:
         listed = archive.infolist()
         names = sorted(each.filename for each in listed)
@@ -107,7 +107,7 @@ def _array(
     ndim: int,
     length: int | None = None,
 ) -> Any:
-    """One array, which must be of this kind."""
+    """One array, which must have this type and shape."""
     file = io.BytesIO(files[field])
     if np.lib.format.read_magic(file) != (1, 0):
         raise InputError(f"the {field} of a saved policy", "a newer array", "one of version 1.0")
@@ -168,5 +168,5 @@ def _check_waiting(counts: Ints, waiting: Ints) -> None:
     most = (decisions, MOST_COST, MOST_CHECKSUM)
     good = good and bool((waiting >= (1, 0, 0)).all() and (waiting <= most).all())
     if not good:
-        told = "decisions, their cost and their checksum, each once"
-        raise InputError("what waits in a saved policy", "damaged", told)
+        allowed = "decisions, their cost and their checksum, each once"
+        raise InputError("what waits in a saved policy", "damaged", allowed)

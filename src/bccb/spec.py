@@ -16,8 +16,8 @@ class Spec:
     about: str
     composition: Composition
     parameters: Mapping[str, float] = field(default_factory=dict, hash=False)
-    needs_effects: bool = False  # the true ones, which only a simulator knows
-    after_history: bool = False  # begins with history, though it could begin without
+    needs_effects: bool = False  # the true effects, which only a simulator knows
+    after_history: bool = False  # learns history first, though it could start without
 
     @property
     def needs_history(self) -> bool:

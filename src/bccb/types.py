@@ -17,7 +17,7 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 
 
 def as_floats(field: str, values: Any) -> Floats:
-    """An array of numbers, or a refusal."""
+    """The values as an array of numbers; refused if they are not numbers."""
     try:
         array = np.asarray(values)
         if array.dtype.kind in "biufO":
@@ -29,8 +29,9 @@ def as_floats(field: str, values: Any) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Log:
-    """The log of a randomised trial, or of decisions whose probabilities were kept: one row a user,
-    n users, d features, K treatments.
+    """The log of a randomised trial, or of decisions whose probabilities were kept.
+
+    It has one row per user: n users, d features, K treatments.
 
     Action 0 is the control ("leave alone"), actions 1..K are the treatments.
 
@@ -50,9 +51,9 @@ class Log:
     micros: Ints  # (n, K), what each treatment would cost for each user; see bccb.money
     feature_names: tuple[str, ...] = ()
     treatment_names: tuple[str, ...] = ()
-    known_shares: Floats | None = None  # (K+1,), where the design of the trial tells them
-    effects: Floats | None = None  # (n, K), the true effects, known in simulations alone
-    probabilities: Floats | None = None  # (n,), of the action that was taken, where they were kept
+    known_shares: Floats | None = None  # (K+1,), if known from the design of the trial
+    effects: Floats | None = None  # (n, K), the true effects, known only in simulations
+    probabilities: Floats | None = None  # (n,), of the action that was taken, if they were kept
 
     def __post_init__(self) -> None:
         for field in (*ROWS, "known_shares"):
@@ -81,7 +82,7 @@ class Log:
             array = np.ascontiguousarray(value)
         except ValueError:
             raise InputError(field, value, "numbers") from None
-        with np.errstate(invalid="ignore"):  # what cannot be whole is refused
+        with np.errstate(invalid="ignore"):  # NaN and infinity are refused below
             whole = array.astype(np.int64) if array.dtype.kind in "iufb" else None
         if whole is None or not (whole == array).all():
             raise InputError(field, value, "whole numbers")
@@ -158,7 +159,7 @@ class Log:
 
     @property
     def shares(self) -> Floats:
-        """The probability of each action 0..K in the trial: as designed, else as measured."""
+        """The probability of each action 0..K in the trial: as designed, or as measured."""
         if self.known_shares is not None:
             return self.known_shares
         return np.bincount(self.actions, minlength=self.treatments + 1) / self.users
@@ -168,5 +169,5 @@ ROWS = ("features", "actions", "outcomes", "micros", "effects", "probabilities")
 WHOLE = ("actions", "micros")
 MOST_FEATURE = 1e100  # its square must not overflow
 FEATURE_RANGE = "a finite number within 1e100"
-LEAST_PROBABILITY = 1e-9  # what is rarer does not happen: a mistake, or rounding
+LEAST_PROBABILITY = 1e-9  # anything smaller is a mistake or a rounding error
 PROBABILITY_RANGE = "above 0 (at least 1e-9) and at most 1"

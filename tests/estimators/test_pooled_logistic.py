@@ -9,21 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, special
 
-from bccb.estimators import pooled_logistic
+from bccb.estimators import pooled_prior
 from bccb.estimators.pooled_logistic import (
-    AT_ONCE,
-    EVERY,
-    LAYOUT,
     MEMORY,
     POOLED_LOGISTIC,
-    State,
-    forget,
     learn_estimator,
-    learn_variances,
     mode,
     note_base,
     predict,
 )
+from bccb.estimators.pooled_prior import AT_ONCE, EVERY, LAYOUT, State, forget, learn_variances
 from bccb.types import Floats, Ints
 
 Sized = Callable[[int, int], int]
@@ -587,7 +582,7 @@ def test_a_wide_model_follows_the_variances_some_weights_at_a_time(
     d, K = sized(8, 2), sized(40, 3)
     state = fresh(d, K)
     most = sized(AT_ONCE, 2 * len(state.theta) ** 2)  # so that a narrow one counts as wide
-    monkeypatch.setattr(pooled_logistic, "AT_ONCE", most)  # compiled code keeps its own
+    monkeypatch.setattr(pooled_prior, "AT_ONCE", most)  # compiled code keeps its own
     weights, left = K * (d + 1), []
     for z, arm, y in zip(*users(540, d, K, seed=1), strict=True):
         learn_estimator(state, z, int(arm), float(y), 1.0)

@@ -1,16 +1,16 @@
-r"""Boosted trees (offline): one gradient-boosted classifier an arm, fitted on history, then fixed.
+r"""Boosted trees (offline): one gradient-boosted classifier per arm, fitted on history, then fixed.
 
-Each is scikit-learn's ``HistGradientBoostingClassifier`` on the features as they come:
+Each is scikit-learn's ``HistGradientBoostingClassifier`` on the features as given:
 
     F_a(x) = b_a + sum_t v_t(leaf of x in tree t),    f_a = 1 / (1 + exp(-F_a)),
     v = -0.1 sum_leaf (f - y) / (l2 + sum_leaf f (1 - f)),    tau_k(x) = f_k(x) - f_0(x).
 
 Where f is small, the sum of f (1 - f) over a leaf is about the number of conversions expected in
-it. With scikit-learn's l2 = 0 a leaf of 20 rows with one rare conversion is believed at once, and
-the model diverges. So l2 = 10: a leaf must hold some ten conversions to be believed, the old rule
-of ten events a parameter. Trees are 3 deep, as in scikit-learn's ``GradientBoostingClassifier``.
-Stopping early would hold back a tenth of a handful of conversions to judge by, and is off. All
-else is the default. ``docs/decisions`` has the figures.
+it. With scikit-learn's l2 = 0 a leaf of 20 rows with one rare conversion counts in full, and the
+model diverges. With l2 = 10 a leaf needs some ten conversions to count, the common rule of ten
+events per parameter. Trees are 3 deep, as in scikit-learn's ``GradientBoostingClassifier``. Early
+stopping is off: it would hold back a tenth of very few conversions. Everything else is the default.
+``docs/decisions`` has the figures.
 
 Users who convert exactly when they are treated and their feature is above zero:
 
@@ -42,16 +42,16 @@ from bccb.types import Floats, Log
 TREES, DEPTH = 100, 3
 LEAVES = 1 << DEPTH
 FORKS = LEAVES - 1
-place = np.uint64  # an index that cannot be below zero: Numba need not look, a third of the time
+place = np.uint64  # an index that is never negative saves Numba a check, a third of the time
 ALWAYS_LEFT = float(np.finfo(np.float64).max)  # a threshold that no feature exceeds
 
 
 class State(NamedTuple):
-    """The trees of each arm, all whole: fork i leads to i's children 2 i + 1 and 2 i + 2."""
+    """The trees of each arm, all complete: fork i has the children 2 i + 1 and 2 i + 2."""
 
     start: Annotated[Floats, "K + 1"]  # b_a
-    feature: Annotated[Floats, "K + 1", "TREES", "FORKS"]  # which one is looked at
-    threshold: Annotated[Floats, "K + 1", "TREES", "FORKS"]  # left if the feature is not above it
+    feature: Annotated[Floats, "K + 1", "TREES", "FORKS"]  # the one that is compared
+    threshold: Annotated[Floats, "K + 1", "TREES", "FORKS"]  # left if the feature is not above
     leaf: Annotated[Floats, "K + 1", "TREES", "LEAVES"]  # v_t
 
 
@@ -59,7 +59,7 @@ LAYOUT = Layout(State)
 
 
 def sound(memory: Floats, d: int, K: int) -> bool:
-    """Whether these can be trees on d features."""
+    """Whether memory holds trees on d features."""
     state = LAYOUT.view(memory, d, K)
     grown = counted(state.feature.ravel()) and within(state.feature, 0.0, d)
     return grown and within(state.start, -LARGE, LARGE) and within(state.leaf, -LARGE, LARGE)
@@ -70,10 +70,10 @@ def raw_score(estimator: State, arm: int, z: Floats) -> float:
     """F_a, summed in the order of the trees, as scikit-learn does."""
     feature, threshold = estimator.feature[arm], estimator.threshold[arm]
     score, leaf = estimator.start[arm], estimator.leaf[arm]
-    last = place(z.shape[0] - 1)  # a damaged file must not lead outside of z
+    last = place(z.shape[0] - 1)  # even a damaged file must not read outside of z
     for t in range(TREES):
         i = 0
-        for _ in range(DEPTH):  # always to the bottom: no branch for the processor to guess
+        for _ in range(DEPTH):  # always to the bottom: no branch to predict
             at = place(i)
             which = min(place(int(feature[t, at])), last)
             i = 2 * i + 1 + int(z[which] > threshold[t, at])
@@ -115,27 +115,27 @@ def classifier(features: Floats, outcomes: Floats) -> Any:
         max_depth=DEPTH,
         l2_regularization=10.0,
         early_stopping=False,
-        random_state=0,  # of the rows that bins are found from, where there are very many
+        random_state=0,  # for the sample of rows that sets the bins, where there are very many
     )
-    # One thread: sums in another order would round otherwise, and might split elsewhere.
+    # One thread: sums in another order round differently and might change a split.
     with threadpool_limits(1):
         return model.fit(features, outcomes)
 
 
 def grow(nodes: Any, node: int, i: int, feature: Floats, threshold: Floats, leaf: Floats) -> None:
-    """Write scikit-learn's subtree from ``node`` at place i of a whole tree.
+    """Write scikit-learn's subtree from ``node`` at place i of a complete tree.
 
-    A leaf that lies higher than the bottom stands at all places below it.
+    A leaf above the bottom is repeated at all places below it.
     """
-    told = nodes[node]
+    source = nodes[node]
     if i >= FORKS:
-        leaf[i - FORKS] = told["value"]
+        leaf[i - FORKS] = source["value"]
         return
-    ends = bool(told["is_leaf"])
-    feature[i] = 0 if ends else told["feature_idx"]
-    threshold[i] = ALWAYS_LEFT if ends else told["num_threshold"]
+    ends = bool(source["is_leaf"])
+    feature[i] = 0 if ends else source["feature_idx"]
+    threshold[i] = ALWAYS_LEFT if ends else source["num_threshold"]
     for side, child in enumerate(("left", "right")):
-        below = node if ends else int(told[child])
+        below = node if ends else int(source[child])
         grow(nodes, below, 2 * i + 1 + side, feature, threshold, leaf)
 
 

@@ -18,7 +18,7 @@ from bccb.types import Floats
 
 
 class State(NamedTuple):
-    """The one number."""
+    """The effect."""
 
     effect: float
 

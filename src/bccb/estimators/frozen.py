@@ -1,6 +1,6 @@
-r"""Frozen logistic regressions (the offline pipeline): one an arm, fitted on history, then fixed.
+r"""Frozen logistic regressions (the offline pipeline): one per arm, fitted on history, then fixed.
 
-Each is scikit-learn's ``LogisticRegression`` with its defaults, on the features as they come:
+Each is scikit-learn's ``LogisticRegression`` with its defaults, on the features as given:
 
     min_w,b  |w|^2 / 2 + sum_i log(1 + exp(-s_i (w . x_i + b))),  s_i = +1 or -1,
 
@@ -71,10 +71,10 @@ def logistic_regression(features: Floats, outcomes: Floats) -> Floats:
         from threadpoolctl import threadpool_limits
     except ImportError:
         raise MissingExtraError("scikit-learn", "lab") from None
-    # One thread: sums in another order would end the unconverged search at another place. One fit
-    # at a time: the filters of warnings are the whole process's.
+    # One thread: with sums in another order the search, which stops before it converges, would stop
+    # elsewhere. One fit at a time: warning filters are shared by the whole process.
     with FITTING, threadpool_limits(1), warnings.catch_warnings():
-        # the defaults stop at 100 iterations, converged or not, and so does the paper's pipeline
+        # like the paper's pipeline, the defaults stop at 100 iterations, converged or not
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = LogisticRegression().fit(features, outcomes)
     return np.append(model.coef_[0], model.intercept_[0])

@@ -1,4 +1,4 @@
-"""Given: the first K features of a user are the true effects, as only a simulator knows them.
+"""Given: the first K features of a user are the true effects, which only a simulator knows.
 
 >>> import numpy as np
 >>> x, effect = np.array([0.1, -0.2, 7.0, 1.0]), np.zeros(2)

@@ -1,4 +1,4 @@
-"""No estimate: every effect is zero, and the explorer alone speaks.
+"""No estimate: every effect is zero, and only the explorer adds to it.
 
 >>> import numpy as np
 >>> from bccb.kernels.slots import predict  # a component without a kernel keeps the slot's own

@@ -1,4 +1,4 @@
-r"""Ridge pair (section 4.5, Uplifting Bandits): one online ridge regression an arm.
+r"""Ridge pair (section 4.5, Uplifting Bandits): one online ridge regression per arm.
 
     A_a = ridge I + sum b z z',    theta_a = A_a^-1 sum a z,    tau_k = (theta_k - theta_0) . z,
     spread_k = sqrt(z' (A_k^-1 + A_0^-1) z).
@@ -49,7 +49,7 @@ def start(memory: Floats, d: int, K: int) -> None:
 
 
 def sound(memory: Floats, d: int, K: int) -> bool:
-    """Whether these can be weights, and inverses of ridge I + sum b z z'."""
+    """Whether memory holds weights, and inverses of ridge I + sum b z z'."""
     state = LAYOUT.view(memory, d, K)
     prior = np.full(d + 1, 1.0 / state.ridge)
     inverses = all(narrowed(inverse, prior) for inverse in state.inverse)
@@ -60,10 +60,10 @@ def sound(memory: Floats, d: int, K: int) -> bool:
 def predict(estimator: State, z: Floats, effect: Floats, spread: Floats) -> bool:
     """tau_k and its width."""
     base = row_dot(estimator.theta, 0, z)
-    base_width = quadratic(estimator.inverse[0], z)
+    base_width = quadratic(estimator.inverse[0], 0, z)
     for k in range(effect.shape[0]):
         effect[k] = row_dot(estimator.theta, k + 1, z) - base
-        spread[k] = math.sqrt(max(quadratic(estimator.inverse[k + 1], z) + base_width, 0.0))
+        spread[k] = math.sqrt(max(quadratic(estimator.inverse[k + 1], 0, z) + base_width, 0.0))
     return True
 
 
@@ -92,8 +92,5 @@ RIDGE_PAIR = Component(
     start=start,
     sound=sound,
     reads="standardised",
-    kernels={
-        "predict": predict,
-        "learn_estimator": learn_estimator,
-    },
+    kernels={"predict": predict, "learn_estimator": learn_estimator},
 )

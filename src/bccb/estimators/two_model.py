@@ -1,10 +1,10 @@
-r"""Two-model SGD (section 4.1 of the paper): one logistic model an arm, tau_k = f_k(x) - f_0(x).
+r"""Two-model SGD (section 4.1 of the paper): one logistic model per arm, tau_k = f_k(x) - f_0(x).
 
-Each model takes one gradient step per evidence (a, b) of its arm, t being the sum of b so far,
+Each model takes one gradient step per evidence (a, b) of its arm. With t the sum of b so far,
 
     eta_t = 1 / (alpha (t0 + t)),    w <- (1 - b alpha eta_t) w - eta_t (b f(z) - a) z,
 
-with the intercept not decayed. These are the defaults of scikit-learn's ``SGDClassifier``
+where the intercept does not decay. These are the defaults of scikit-learn's ``SGDClassifier``
 (log loss, L2 penalty 1e-4, "optimal" step, whose t0 is 1,000 for this loss and penalty). Scores
 come from a copy of the weights that is refreshed every ``refresh`` observations of the arm. Until
 every arm has ``warm_up`` observations the effect is the optimistic ``prior_effect``.
@@ -51,7 +51,7 @@ LAYOUT = Layout(State)
 
 
 def sound(memory: Floats, d: int, K: int) -> bool:
-    """Whether these can be weights and numbers of users."""
+    """Whether memory holds weights and numbers of users."""
     state = LAYOUT.view(memory, d, K)
     weights = within(state.live, -LARGE, LARGE) and within(state.scoring, -LARGE, LARGE)
     return weights and within(state.seen, 0.0, MOST_SEEN)
@@ -99,29 +99,17 @@ TWO_MODEL = Component(
             "scikit-learn's",
         ),
         "refresh": Parameter(
-            50.0,
-            1.0,
-            1e9,
-            "observations of an arm after which scores use its new weights",
+            50.0, 1.0, 1e9, "observations of an arm after which scores use its new weights"
         ),
         "warm_up": Parameter(
-            50.0,
-            0.0,
-            1e9,
-            "observations that every arm needs before effects are estimated",
+            50.0, 0.0, 1e9, "observations that every arm needs before effects are estimated"
         ),
         "prior_effect": Parameter(
-            0.002,
-            -1e6,
-            1e6,
-            "the effect that is assumed until then; above 0 it treats early users",
+            0.002, -1e6, 1e6, "the effect that is assumed until then; above 0 it treats early users"
         ),
     },
     layout=LAYOUT,
     sound=sound,
     reads="standardised",
-    kernels={
-        "predict": predict,
-        "learn_estimator": learn_estimator,
-    },
+    kernels={"predict": predict, "learn_estimator": learn_estimator},
 )

@@ -5,9 +5,9 @@ r"""Beta difference (section 4.2): b_k = eta (theta_k - theta_0), a draw from th
 for evidence (a, b), from alpha_a = beta_a = 1. With eta = 1 and no estimator this is Thompson
 sampling.
 
-All scores share -eta theta_0, so that, with m_0 = 0, action a is the best where m_a + eta theta_a
-is the largest. Its probability is one integral, f and F being the density and the distribution
-function of an arm's posterior:
+All scores share -eta theta_0. So, with m_0 = 0, the best action is the one with the largest
+m_a + eta theta_a. Its probability is one integral, where f and F are the density and the
+distribution function of an arm's posterior:
 
     P(a) = int f_a(u) prod_{j != a} F_j(u + (m_a - m_j) / eta) du.
 
@@ -38,8 +38,8 @@ from bccb.kernels.soundness import within
 from bccb.kernels.special import beta_cdf, beta_density, log_beta
 from bccb.types import Floats
 
-TAIL = 37.0  # e^-37 is what no float can tell from 0 beside 1
-MOST_USERS = 1e10  # of an arm: beyond it the quadrature would see rounding
+TAIL = 37.0  # e^-37 is lost in rounding beside 1
+MOST_USERS = 1e10  # of an arm: beyond it the quadrature would integrate rounding errors
 SHARP = 6.0  # the density of Beta(a, b) falls to 0 at 1 like (1 - x)^(b - 1): below this, abruptly
 
 
@@ -61,7 +61,7 @@ def start(memory: Floats, d: int, K: int) -> None:
 
 
 def sound(memory: Floats, d: int, K: int) -> bool:
-    """Whether these can be posteriors."""
+    """Whether memory holds posteriors."""
     state = LAYOUT.view(memory, d, K)
     return within(state.alpha, 1.0, MOST_USERS) and within(state.beta, 1.0, MOST_USERS)
 
@@ -130,7 +130,7 @@ largest = bind(
 
 @jit
 def reach(a: float, b: float) -> float:
-    """How far above its mean a Beta(a, b) lies with a probability of e^-TAIL at most.
+    """The distance above its mean that a Beta(a, b) exceeds with probability e^-TAIL at most.
 
     P(X > mean + x) <= exp(-x^2 / 2 (v + c x / 3)) with the variance v and
     c = 2 max(b - a, 0) / (a + b) (a + b + 2): Skorski (2023), Bernstein-type bounds for beta
@@ -180,9 +180,5 @@ BETA_DIFFERENCE = Component(
     layout=LAYOUT,
     start=start,
     sound=sound,
-    kernels={
-        "explore": explore,
-        "learn_explorer": learn_explorer,
-        "chance": chance,
-    },
+    kernels={"explore": explore, "learn_explorer": learn_explorer, "chance": chance},
 )

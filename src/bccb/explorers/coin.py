@@ -1,8 +1,8 @@
-"""Coin in warm-up: until the estimator is ready, each action is taken with the same chance.
+"""Coin in warm-up: until the estimator is ready, all actions have the same probability.
 
 Without it a greedy policy that starts by treating would never see a control (section 4.5). The
-coin is thrown over all K + 1 actions; where it names a treatment that cannot be afforded, the
-user is left alone. As a bonus it is +-FORCE, which outweighs any effect and any price below it.
+coin chooses among all K + 1 actions; if it chooses a treatment that is not affordable, the user is
+left alone. The bonus is +FORCE or -FORCE, which outweighs any effect and any lower price.
 
 >>> margin, spread = np.array([0.2]), np.zeros(1)
 >>> chance(COIN.fresh(), margin, spread, False, 1), chance(COIN.fresh(), margin, spread, True, 1)
@@ -29,20 +29,20 @@ FORCE = 1e9
 def explore(
     explorer: Any, seed: int, number: int, spread: Floats, ready: bool, bonus: Floats
 ) -> None:
-    """+FORCE for the action that the coin names, -FORCE for the others; 0 after warm-up."""
+    """+FORCE for the chosen treatment, -FORCE for the others; 0 after warm-up."""
     if ready:
         fill(bonus, 0.0)
         return
     K = bonus.shape[0]
-    named = int(uniform(key_of(seed, number, 0), 0) * (K + 1))
+    chosen = int(uniform(key_of(seed, number, 0), 0) * (K + 1))
     fill(bonus, -FORCE)
-    if named > 0:
-        bonus[named - 1] = FORCE
+    if chosen > 0:
+        bonus[chosen - 1] = FORCE
 
 
 @jit
 def chance(explorer: Any, margin: Floats, spread: Floats, ready: bool, action: int) -> float:
-    """1 / (K + 1) for each action that can be afforded, the rest for leaving alone."""
+    """1 / (K + 1) for each affordable treatment, the rest for leaving alone."""
     if ready:
         return certain(explorer, margin, spread, ready, action)
     K = len(margin)

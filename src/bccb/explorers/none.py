@@ -1,4 +1,4 @@
-"""No exploration: nothing is added.
+"""No exploration: nothing is added to the effects.
 
 >>> import numpy as np
 >>> from bccb.kernels.slots import chance  # a component without a kernel keeps the slot's own

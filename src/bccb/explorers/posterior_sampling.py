@@ -1,14 +1,14 @@
-r"""Posterior sampling: b_k ~ N(0, (width spread_k)^2), a draw from what is not known of the effect.
+r"""Posterior sampling: b_k ~ N(0, (width spread_k)^2), a draw from the uncertainty of the effect.
 
-One treatment is given where m + b > 0, with probability Phi(m / s), s = width spread. Of several,
+A single treatment is given if m + b > 0, with probability Phi(m / s), s = width spread. Of several,
 
     P(0) = prod_j Phi(-m_j / s_j),
     P(k) = int_{m_k + s_k t > 0} phi(t) prod_{j != k} Phi((m_k + s_k t - m_j) / s_j) dt.
 
-A share ``reserve`` of the decisions is drawn at random, treatments at a rate that spends the budget
-evenly, but to every other user at most. So everybody is left alone with probability reserve / 2 or
-more, and the log can tell what its own treatments caused. Treated is everybody with probability
-reserve x (money per user to come) / cost: where money is scarce that is little.
+A share ``reserve`` of the decisions is made at random. They treat at a rate that spends the budget
+evenly, but at most every second user. So every user is left alone with a probability of at least
+reserve / 2, and the log shows what its own treatments caused. Every user is treated with a
+probability of about reserve x (money per user to come) / cost, which is low where money is scarce.
 
 A treatment one standard error above the price is given with probability Phi(1):
 
@@ -32,13 +32,13 @@ from bccb.kernels.rng import key_of, normal
 from bccb.kernels.special import normal_cdf
 from bccb.types import Floats
 
-TAIL = 8.5  # standard deviations beyond which no float can tell the rest from 0 beside 1
+TAIL = 8.5  # standard deviations beyond which the probability is lost in rounding
 DENSITY = 1.0 / math.sqrt(2.0 * math.pi)
 LEAST = 1e-100  # of a deviation
 
 
 class State(NamedTuple):
-    """How much of the spread is drawn from, and the share of decisions at random."""
+    """The share of the spread that is drawn from, and of decisions made at random."""
 
     width: float
     reserve: float
@@ -49,7 +49,7 @@ LAYOUT = Layout(State)
 
 @jit
 def deviation_of(explorer: State, spread: float) -> float:
-    """Width x spread; what is so small that ratios of it would overflow is no deviation."""
+    """Width x spread, or 0 where it is so small that ratios would overflow."""
     deviation = explorer.width * spread
     return deviation if deviation > LEAST else 0.0
 
@@ -66,7 +66,7 @@ def explore(
 
 @jit
 def reserve(explorer: State) -> float:
-    """The share of decisions at random."""
+    """The share of decisions made at random."""
     return explorer.reserve
 
 
@@ -117,7 +117,7 @@ def distribution(
     """The normal distribution function."""
     for i in range(s.shape[0]):
         values[i] = below(scores, j, s[i])
-    return 1.0, 0.0  # nobody asks for the value at the end
+    return 1.0, 0.0  # the value at the right end is not used
 
 
 largest = bind(
@@ -143,7 +143,7 @@ def _integral(explorer: State, margin: Floats, spread: Floats, action: int) -> f
 
 @jit
 def chance(explorer: State, margin: Floats, spread: Floats, ready: bool, action: int) -> float:
-    """P(action): in closed form but for one of several treatments, which takes a quadrature."""
+    """P(action): in closed form, except for one of several treatments, by quadrature."""
     if action == 0:
         none = 1.0
         for j in range(margin.shape[0]):
@@ -182,9 +182,5 @@ POSTERIOR_SAMPLING = Component(
         ),
     },
     layout=LAYOUT,
-    kernels={
-        "explore": explore,
-        "reserve": reserve,
-        "chance": chance,
-    },
+    kernels={"explore": explore, "reserve": reserve, "chance": chance},
 )

@@ -1,4 +1,4 @@
-"""Upper confidence: b_k = width x spread_k, the estimator's own standard error scaled.
+"""Upper confidence: b_k = width x spread_k, a multiple of the estimator's standard error.
 
 >>> import numpy as np
 >>> bonus = np.zeros(2)
@@ -37,7 +37,7 @@ def explore(
 
 @jit
 def chance(explorer: State, margin: Floats, spread: Floats, ready: bool, action: int) -> float:
-    """Nothing is drawn: 1 for the best action, 0 for the others."""
+    """Nothing is random: 1 for the best action, 0 for the others."""
     best, largest = 0, 0.0
     for k in range(margin.shape[0]):
         score = margin[k] + explorer.width * spread[k]
@@ -51,10 +51,7 @@ UPPER_CONFIDENCE = Component(
     about="upper confidence",
     parameters={
         "width": Parameter(
-            1.0,
-            0.0,
-            1e6,
-            "standard errors that are added to the effect; lower it to explore less",
+            1.0, 0.0, 1e6, "standard errors that are added to the effect; lower it to explore less"
         )
     },
     layout=LAYOUT,

@@ -1,8 +1,8 @@
 """Borrowed arrays: the same memory, without reference counts.
 
-Numba counts a reference whenever a view of an array is made or a state is passed on: some forty
-atomic operations a user, more time than the mathematics takes. A kernel whose caller keeps the
-arrays alive can do without. Borrow arguments only, never an array that the kernel itself made.
+Numba counts a reference for every view of an array and every state that is passed on: some forty
+atomic operations per user, which take longer than the mathematics. A kernel whose caller keeps the
+arrays alive does not need the counts. Borrow only arguments, never an array that the kernel made.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ A = TypeVar("A")
 
 
 def borrow(array: A) -> A:
-    """The same array, uncounted where compiled."""
+    """The same array, in compiled code without a reference count."""
     return array
 
 
@@ -25,7 +25,7 @@ def borrow(array: A) -> A:
 def _uncounted(typing_context: Any, array: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         owned = context.make_array(signature.args[0])(context, builder, arguments[0])
-        owned.meminfo = owned.meminfo.type(None)  # the null pointer: nobody's count goes up
+        owned.meminfo = owned.meminfo.type(None)  # the null pointer: no count is changed
         owned.parent = owned.parent.type(None)
         return owned._getvalue()
 

@@ -1,4 +1,4 @@
-"""What a component is to the rest: a name, its parameters, its memory and its kernels."""
+"""Components: a name, parameters, a layout of memory, and kernels."""
 
 from __future__ import annotations
 
@@ -18,33 +18,32 @@ NOTHING = Layout(Nothing)
 
 
 class Parameter(NamedTuple):
-    """A parameter of a component: its default, its range, ends included, and what it does.
+    """A parameter of a component: its default, its range (ends included) and what it does.
 
-    The range is finite, and so narrow that scores and prices stay finite, too.
+    The range is narrow enough to keep all scores and prices finite.
     """
 
     default: float
     least: float
     most: float
-    about: str  # what it does, in what unit, and when one would change it
+    about: str  # what it does, its unit, and when to change it
 
     def check(self, name: str, value: object) -> float:
         """The value as a number within the range."""
         number = checks.number(name, value)
         if not self.least <= number <= self.most:
             raise InputError(name, value, f"at least {self.least:g} and at most {self.most:g}")
-        return number + 0.0  # there is one zero: -0.0 is not what it was once it has been stored
+        return number + 0.0  # -0.0 becomes 0.0, because storing it may lose the sign
 
 
 @dataclass(frozen=True, slots=True)
 class Component:
     """An estimator, an explorer or a pacer.
 
-    Its memory is one run of float64 slots, as ``layout`` says: first its parameters, in the order
-    of ``parameters``, then whatever it learns. ``start`` writes what it knows before the first
-    user, where that is not zero. ``sound`` says whether what it learned can be so, where the
-    kernels rely on it: a saved policy comes from anywhere. ``kernels`` fill the slots of
-    ``bccb.kernels.slots`` by name.
+    Its memory is a block of float64 numbers, described by ``layout``: first its parameters, in the
+    order of ``parameters``, then what it learns. ``start`` writes what is not zero before the first
+    user. ``sound`` says whether memory is valid as far as the kernels rely on it, because a saved
+    policy may come from anywhere. ``kernels`` fill the slots of ``bccb.kernels.slots`` by name.
     """
 
     name: str
@@ -55,7 +54,7 @@ class Component:
     start: Callable[[Floats, int, int], None] | None = None
     sound: Callable[[Floats, int, int], bool] = lambda memory, d, K: True
     reads: Literal["raw", "standardised", "robust"] = "raw"
-    fit: Callable[[Floats, Log], None] | None = None  # learns history at once, not row by row
+    fit: Callable[[Floats, Log], None] | None = None  # learns a history at once, not row by row
 
     def __post_init__(self) -> None:
         first = self.layout.scalars[: len(self.parameters)]
@@ -69,13 +68,13 @@ class Component:
             self.start(memory, d, K)
 
     def fresh(self, d: int = 0, K: int = 1, **parameters: float) -> Any:
-        """A state of its own before the first user, to try its kernels on."""
+        """A new state before the first user, on which its kernels can be called."""
         memory = np.zeros(self.layout.size(d, K))
         self.begin(memory, d, K, parameters)
         return self.layout.view(memory, d, K)
 
     def check(self, memory: Floats, d: int, K: int) -> None:
-        """Refuse memory that it cannot have."""
+        """Refuse memory that is not valid."""
         for i, (key, parameter) in enumerate(self.parameters.items()):
             parameter.check(key, memory[i].item())
         if not self.sound(memory, d, K):
@@ -83,5 +82,5 @@ class Component:
 
 
 def by_name(*components: Component) -> dict[str, Component]:
-    """A registry."""
+    """A registry of components."""
     return {component.name: component for component in components}

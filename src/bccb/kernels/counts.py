@@ -11,12 +11,12 @@ AT_ESTIMATOR, AT_EXPLORER, AT_PACER, END = range(12, 16)  # where the parts of t
 COUNTS = 16
 MOST_USERS, MOST_FEATURES, MOST_TREATMENTS = 2**53, 100_000, 1_000
 
-NOT_LEARNED = -1  # instead of the rows of history: some must be learned before the first decision
+NOT_LEARNED = -1  # instead of a number of rows: history must be learned before the first decision
 
 
 @jit
 def explorer_size(counts: Ints) -> int:
-    """How many numbers the explorer remembers."""
+    """The size of the explorer's memory."""
     return int(counts[AT_PACER] - counts[AT_EXPLORER])
 
 
@@ -24,8 +24,8 @@ def explorer_size(counts: Ints) -> int:
 def delivery(counts: Ints) -> float:
     """The share of proposed money that was paid, 1 at first: some treatments are not delivered.
 
-    In replay these are the proposals that the trial did not follow. A hundredth of the budget
-    counts as proposed and paid before the first user.
+    In replay, those are the proposals that the trial did not follow. To steady the start, a
+    hundredth of the budget counts as proposed and paid before the first user.
     """
     before = 0.01 * counts[BUDGET]
     paid = counts[BUDGET] - counts[REMAINING]

@@ -1,8 +1,8 @@
 """How bccb compiles: Numba, cached on disk under a fingerprint of everything that is compiled.
 
 Numba's cache notices an edit of the file that a kernel is written in, but not of the files that
-the kernel calls into. So the cache lives in a folder named by a fingerprint of them all: an
-edit anywhere gives a new folder, and stale code cannot run.
+the kernel calls into. So the cache is in a folder named by a fingerprint of them all: any edit
+gives a new folder, and stale code cannot run.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from bccb.fingerprint import Part, fingerprint
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Inlining spares a reference count for every array of a state at every call. NumPy's error model
-# spares the test for zero before a division, which would keep loops from being vectorised.
+# Inlining saves a reference count for every array of a state at every call. NumPy's error model
+# saves the test for zero before a division, which would prevent vectorised loops.
 OPTIONS: dict[str, Any] = {"nogil": True, "forceinline": True, "error_model": "numpy"}
 LOCK = threading.Lock()
 MONTH = 30 * 86_400  # seconds
@@ -38,7 +38,7 @@ MONTH = 30 * 86_400  # seconds
 
 @cache
 def cache_folder() -> str:
-    """The folder of compiled kernels: ``$BCCB_CACHE``, else the user's cache folder."""
+    """The folder of compiled kernels: ``$BCCB_CACHE``, or the user's cache folder."""
     root = Path(os.environ.get("BCCB_CACHE") or _user_cache())
     folder = root / f"kernels-{fingerprint(Part.KERNELS)[:16]}"
     if not folder.exists():
@@ -47,7 +47,7 @@ def cache_folder() -> str:
 
 
 def _forget_old(root: Path) -> None:
-    """Remove what older sources left here and nobody has written to for a month."""
+    """Remove folders of other versions that were not written to for a month."""
     for folder in root.glob("kernels-*"):
         with suppress(OSError):
             if time.time() - folder.stat().st_mtime > MONTH:
@@ -75,7 +75,7 @@ def jit(function: Callable[P, R]) -> Callable[P, R]:
         return function
     with LOCK:
         shared = settings.CACHE_DIR
-        settings.CACHE_DIR = cache_folder()  # is read while decorating, and is everybody's setting
+        settings.CACHE_DIR = cache_folder()  # a global setting, which Numba reads while decorating
         try:
             compiled = numba.njit(**OPTIONS, cache=True)(function)
             ours = compiled.stats.cache_path.startswith(cache_folder())
@@ -86,29 +86,30 @@ def jit(function: Callable[P, R]) -> Callable[P, R]:
     if ours:
         _name_apart(compiled._cache._cache_file)
         _make_optional(compiled._cache)
-    else:  # it cannot be written to, and elsewhere Numba could find stale code: no cache
+    else:  # not writable; in another folder Numba could find stale code, so use none
         compiled = numba.njit(**OPTIONS)(function)
     return cast("Callable[P, R]", compiled)
 
 
 def _name_apart(store: Any) -> None:
-    """Let no two entries of the cache share a file.
+    """Give every entry of the cache a file of its own.
 
-    Numba takes the first number that the kernel's index does not name. Two processes that compile
-    a kernel for different types at once take the same number, and later runs the wrong code.
+    Numba names a file by the first number that is not in the kernel's index. Two processes that
+    compile a kernel for different types at once would choose the same number, and later run the
+    wrong code.
     """
     stem = store._index_name.removesuffix(".nbi")
     store._data_name = lambda number: f"{stem}.{uuid4().hex}.nbc"
 
 
 def _make_optional(store: Any) -> None:
-    """Let a damaged entry of the cache count as absent, and a full disk as no cache."""
+    """Treat a damaged entry of the cache as absent, and do without the cache on a full disk."""
     load, save = store.load_overload, store.save_overload
 
     def load_or_miss(signature: Any, target: Any) -> Any:
         try:
             return load(signature, target)
-        except Exception:  # whatever pickle and LLVM make of damaged bytes
+        except Exception:  # pickle and LLVM raise all kinds of errors for damaged bytes
             with suppress(Exception):
                 store.flush()
             return None
@@ -121,10 +122,10 @@ def _make_optional(store: Any) -> None:
 
 
 def bind(template: Callable[P, R], name: str, kernels: dict[str, Any]) -> Callable[P, R]:
-    """Compile a copy of ``template`` in which the global names of ``kernels`` mean these.
+    """Compile a copy of ``template`` whose global names are replaced by ``kernels``.
 
-    A closure would do the same, but Numba's cache never finds a closure again. It finds a copy by
-    its qualified name, which therefore carries ``name``.
+    A closure would do the same, but Numba cannot find closures in its cache. It finds a copy by its
+    qualified name, which therefore contains ``name``.
     """
     source = cast("FunctionType", getattr(template, "py_func", template))
     copy = FunctionType(source.__code__, {**source.__globals__, **kernels}, source.__name__)
@@ -134,7 +135,7 @@ def bind(template: Callable[P, R], name: str, kernels: dict[str, Any]) -> Callab
 
 
 def wrapping(function: Callable[P, R]) -> Callable[P, R]:
-    """Let 64 bits wrap round in silence where ``function`` runs as plain Python."""
+    """Let 64-bit integers wrap around without warnings where ``function`` is not compiled."""
     if not cast("Any", numba.config).DISABLE_JIT:
-        return function  # compiled integers wrap round as they are
+        return function  # compiled integers wrap around anyway
     return np.errstate(over="ignore")(function)

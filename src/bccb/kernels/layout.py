@@ -1,7 +1,7 @@
-"""Layouts: a named tuple that says the shapes of its fields, and how it lies in a run of memory.
+"""Layouts: how the fields of a named tuple are placed in a block of memory.
 
-The fields lie one after the other. A ``float`` takes one slot. An array says its shape in d
-features and K treatments, in the layout's own dimensions and in constants of its module:
+The fields follow one another. A ``float`` takes one number. An array is annotated with its shape,
+in terms of d features, K treatments, the layout's own dimensions and constants of its module:
 
     class State(NamedTuple):
         eta: float
@@ -9,8 +9,8 @@ features and K treatments, in the layout's own dimensions and in constants of it
 
     LAYOUT = Layout(State, m="d + 1")
 
-``LAYOUT.size(d, K)`` is the number of slots, here 1 + (K + 1)(d + 1), and
-``LAYOUT.view(memory, d, K)``, a kernel, sees such a run of memory as a ``State``.
+``LAYOUT.size(d, K)`` is the size of the block, here 1 + (K + 1)(d + 1), and the kernel
+``LAYOUT.view(memory, d, K)`` returns a block as a ``State`` that shares its memory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ S = TypeVar("S")
 
 
 class Layout(Generic[S]):
-    """Where the fields of ``state`` lie; ``dimensions`` are lengths in d and K, in order."""
+    """The places of the fields of ``state``; ``dimensions`` are named lengths in d and K."""
 
     def __init__(self, state: type[S], arguments: str = "d, K", **dimensions: str) -> None:
         self.state = state
@@ -51,9 +51,9 @@ class Layout(Generic[S]):
         )
 
     def _function(self, kind: str, arguments: str, lines: list[str], value: str) -> Any:
-        """A function from source: what is declared once is not written a second time.
+        """A function from generated source, so that the shapes are declared only once.
 
-        It says that it stands in the state's own file, where Numba's cache looks for changes.
+        Its file is that of the state, where Numba's cache looks for changes.
         """
         module = sys.modules[self.state.__module__]
         body = "\n    ".join([*lines, f"return {value}"])

@@ -51,7 +51,7 @@ def span_dot(a: Floats, at: int, b: Floats) -> float:
 
 @jit
 def add_scaled_row(a: Floats, scale: float, A: Floats, i: int) -> None:
-    """A <- a + scale A_i; unlike a dot product it needs no order of sums, and is vectorised."""
+    """A <- a + scale A_i; unlike a dot product it is vectorised, as no order of sums matters."""
     for j in range(a.shape[0]):
         a[j] += scale * A[i, j]
 
@@ -73,20 +73,8 @@ def sigmoid(score: float) -> float:
 
 
 @jit
-def quadratic(A: Floats, z: Floats) -> float:
-    """Z' A z for a symmetric A."""
-    total = 0.0
-    for i in range(z.shape[0]):
-        row = 0.5 * A[i, i] * z[i]
-        for j in range(i):
-            row += A[i, j] * z[j]
-        total += 2.0 * z[i] * row
-    return total
-
-
-@jit
-def block_quadratic(A: Floats, at: int, z: Floats) -> float:
-    """Z' B z, B being the symmetric block of A from row ``at`` on."""
+def quadratic(A: Floats, at: int, z: Floats) -> float:
+    """Z' B z, where B is the symmetric block of A from row and column ``at`` on."""
     total = 0.0
     for i in range(z.shape[0]):
         row = 0.5 * A[at + i, at + i] * z[i]

@@ -1,17 +1,17 @@
 r"""The probability that one of several independent scores is the largest, at a cost linear in them.
 
 Score j has the density g_j and the distribution function G_j, and lies within [low_j, high_j]
-except with a probability that no float can show. Then
+except with a negligible probability. Then
 
     P(a) = int g_a(s) prod_{j != a} G_j(s) ds    over s from max_j low_j to high_a:
 
-below any low_j the product is zero, and above high_j the factor of j is one. Every score that still
-counts at s thus has max_j low_j within its own range, so that its scale is not small against the
-distance from there. Panels of a scale or two of the narrowest score that counts therefore grow with
-that distance, and their number hardly depends on the number of scores.
+below any low_j the product is zero, and above high_j the factor of j is one. So every score whose
+factor still varies at s has max_j low_j within its own range, and its scale is not small compared
+with the distance from there. Panels as long as one or two scales of the narrowest such score
+therefore grow with that distance, and their number hardly depends on the number of scores.
 
-A panel is halved while the integrand on it, or a factor, is not yet like a polynomial. Where the
-density of a score stops at high_j instead of fading (``sharp``), a panel ends there.
+A panel is halved until the integrand and all factors are close to polynomials on it. Where the
+density of a score drops to zero at high_j (``sharp``), a panel ends there.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from bccb.types import Floats
 
 ORDER = 8  # nodes per panel
 REACH = 2.0  # scales of the narrowest score per panel, at most
-PRECISION = 1e-7  # of the polynomials: the integral is some digits better
-EASY = 0.01  # a panel that is better than this by far is followed by a longer one
-SHORTEST = 1e-15  # of a panel against where it lies: shorter ones are lost in rounding
-MOST_PANELS = 5_000  # some hundred are needed at most: a guard, so that a decision ends
+PRECISION = 1e-7  # of the polynomials; the integral is more precise
+EASY = 0.01  # after a panel with an error below this share of PRECISION comes a longer one
+SHORTEST = 1e-15  # length of a panel relative to its place: below it is rounding
+MOST_PANELS = 5_000  # some hundred are needed at most; this guards against an endless loop
 
 # Gauss and Legendre, on [-1, 1]
 NODES, WEIGHTS = (np.asarray(part, np.float64) for part in np.polynomial.legendre.leggauss(ORDER))
 _POWERS = np.polynomial.legendre.legvander(NODES, ORDER - 1)
-# Row m gives the coefficient of the m-th Legendre polynomial of what is known at the nodes
+# Row m gives the coefficient of the m-th Legendre polynomial from values at the nodes
 _COEFFICIENTS = (np.arange(ORDER)[:, None] + 0.5) * _POWERS.T * WEIGHTS
 HIGHEST: Floats = np.ascontiguousarray(_COEFFICIENTS[-2:])  # (2, ORDER)
 
 
 def _running_weights() -> Floats:
-    """Row i integrates from -1 to node i what is known at the nodes."""
+    """Row i integrates from -1 to node i, given values at the nodes."""
     series = [np.polynomial.legendre.legint(row, lbnd=-1) for row in np.eye(ORDER)]
     integrals = [np.polynomial.legendre.legval(NODES, each) for each in series]
     return np.ascontiguousarray(np.transpose(integrals) @ _COEFFICIENTS)
@@ -50,7 +50,7 @@ RUNNING: Floats = _running_weights()  # (ORDER, ORDER)
 
 @jit
 def density(scores: Any, j: int, s: Floats, values: Floats) -> None:
-    """Slot: write the density of score j at the places s."""
+    """Slot: write the density of score j at the points s."""
 
 
 @jit
@@ -60,7 +60,7 @@ def distribution(
     """Slot: write the distribution function of score j at the nodes s of a panel.
 
     ``half`` is half the panel's length and ``before`` the value at its left end; returns the value
-    at its right end, and how far the values may be off.
+    at its right end, and the error of the values.
     """
     return 1.0, 0.0
 
@@ -73,7 +73,7 @@ def below(scores: Any, j: int, s: float) -> float:
 
 @jit
 def rough(values: Floats) -> float:
-    """How much the two highest polynomials add to a function that is known at the nodes."""
+    """The size of the two highest polynomials of a function with these values at the nodes."""
     first, second = 0.0, 0.0
     for i in range(ORDER):
         first += HIGHEST[0, i] * values[i]
@@ -83,7 +83,7 @@ def rough(values: Floats) -> float:
 
 @jit
 def longest(left: float, end: float, high: Floats, scale: Floats, sharp: Floats) -> float:
-    """How long a panel from ``left`` on may be."""
+    """The largest allowed length of a panel that begins at ``left``."""
     length = end - left
     for j in range(high.shape[0]):
         if high[j] > left:

@@ -1,8 +1,8 @@
 r"""Random numbers that are a function of (seed, decision, lane): nothing is stored between calls.
 
 A key is the seed, the decision's number and a lane, mixed. Draw j of a key is SplitMix64's output
-function at ``key + j * GOLDEN``. Any decision can thus be recomputed alone, in any order, and
-skipping a draw changes no other.
+function at ``key + j * GOLDEN``. So any decision can be recomputed alone, in any order, and
+skipping a draw changes no other draw.
 
 References: Steele, Lea and Flood (2014), Fast splittable pseudorandom number generators;
 Marsaglia and Tsang (2000), The ziggurat method; Marsaglia and Tsang (2000), A simple method for

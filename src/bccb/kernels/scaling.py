@@ -1,17 +1,17 @@
 r"""Running standardisation: z_j = (x_j - m_j) / s_j, with m and s of the users seen so far.
 
-Welford's recurrences, n being the number of users seen, this one included:
+Welford's recurrences, where n is the number of users seen, with this one:
 
     m <- m + (x - m) / n,    q <- q + (x - m_old) (x - m_new),    s^2 = q / n.
 
-The robust form forgets early users, so that an outlier among the first of them is soon gone; later
-ones are cut at 10 deviations. With a = min(1, 8 / n) for the first 2,000 users, then 3 / n,
+The robust form forgets early users, so that an outlier among them is soon gone. Later outliers are
+cut at 10 deviations. With a = min(1, 8 / n) for the first 2,000 users, then 3 / n,
 
     x <- x cut at m +- 10 s,    m <- m + a (x - m),    s^2 <- (1 - a) (s^2 + a (x - m_old)^2).
 
-A user's weight thus falls like n^-8, then n^-3: even of 1e9 deviations nothing is left after 10,000
-users. So falls s, too, where a feature hardly ever varies and is cut when it does. Whether there
-is any variation is therefore asked of the user, x - m beside m, and not of s.
+So a user's weight falls like n^-8, then n^-3: after 10,000 users nothing is left even of an outlier
+of 1e9 deviations. But s also falls where a feature hardly ever varies and is cut when it does. So
+whether there is any variation is decided by comparing the user's x - m with m, not by s.
 
 >>> import numpy as np
 >>> memory, z = np.zeros(SCALER.size(1)), np.zeros(2)
@@ -36,8 +36,8 @@ from bccb.types import MOST_FEATURE, Floats
 
 NEGLIGIBLE = 1e-24  # a variance below this share of the squared mean is rounding, not variation
 ROUNDING = 1e-12  # and so is a deviation below this share of the mean
-HASTE, EARLY, EARLY_HASTE = 3.0, 2_000.0, 8.0  # powers of 1 / n with which users are forgotten
-REACH, UNCUT = 10.0, 20.0  # deviations at which users are cut, after this many
+HASTE, EARLY, EARLY_HASTE = 3.0, 2_000.0, 8.0  # powers of 1 / n by which users are forgotten
+REACH, UNCUT = 10.0, 20.0  # deviations at which users are cut, once this many were seen
 
 
 class Scaler(NamedTuple):
@@ -53,7 +53,7 @@ view_scaler = SCALER.view
 
 
 def sound(memory: Floats, d: int) -> bool:
-    """Whether these can be the moments of users."""
+    """Whether this can be the memory of a scaler."""
     scaler = view_scaler(memory, d)
     most = 4.0 * MOST_FEATURE * MOST_FEATURE * MOST_SEEN
     return (
@@ -65,7 +65,7 @@ def sound(memory: Floats, d: int) -> bool:
 
 @jit
 def see(scaler: Scaler, x: Floats) -> None:
-    """Take one more user into the moments."""
+    """Add one more user to the moments."""
     scaler.seen[0] += 1.0
     share = 1.0 / scaler.seen[0]
     for j in range(x.shape[0]):
@@ -77,7 +77,7 @@ def see(scaler: Scaler, x: Floats) -> None:
 
 @jit
 def standardise(scaler: Scaler, x: Floats, z: Floats) -> None:
-    """Write the standardised features and a closing 1; a constant feature becomes 0."""
+    """Write the standardised features, then 1; a constant feature becomes 0."""
     d = x.shape[0]
     share = 1.0 / max(scaler.seen[0], 1.0)
     for j in range(d):
@@ -89,7 +89,7 @@ def standardise(scaler: Scaler, x: Floats, z: Floats) -> None:
 
 @jit
 def see_robustly(scaler: Scaler, x: Floats) -> None:
-    """Take one more user into the moments, an outlier only so far."""
+    """Add one more user to the moments, with outliers cut."""
     scaler.seen[0] += 1.0
     n = scaler.seen[0]
     rate = min(1.0, (EARLY_HASTE if n <= EARLY else HASTE) / n)
@@ -104,7 +104,7 @@ def see_robustly(scaler: Scaler, x: Floats) -> None:
 
 @jit
 def standardise_robustly(scaler: Scaler, x: Floats, z: Floats) -> None:
-    """Write the standardised features and a closing 1; a constant feature becomes 0."""
+    """Write the standardised features, then 1; a constant feature becomes 0."""
     d = x.shape[0]
     for j in range(d):
         m, variance = scaler.mean[j], scaler.square[j]
@@ -120,7 +120,7 @@ def see_nothing(scaler: Scaler, x: Floats) -> None:
 
 @jit
 def keep_raw(scaler: Scaler, x: Floats, z: Floats) -> None:
-    """Write the features as they are and a closing 1."""
+    """Write the features as they are, then 1."""
     copy(z, x)
     z[x.shape[0]] = 1.0
 

@@ -1,8 +1,8 @@
 """The slots of a policy: what each component must provide, as kernels that do nothing.
 
-The drivers are written against these names, and ``bind`` puts a policy's own kernels in their
-place. Each docstring is the contract of its slot. A component that leaves a slot empty keeps the
-kernel here. Shapes: d features, K treatments; arm 0 is the control.
+The drivers call these names, and ``bind`` replaces them by a policy's own kernels. Each docstring
+is the contract of its slot. A component without a kernel for a slot keeps the one here. Shapes: d
+features, K treatments; arm 0 is the control.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class Nothing(NamedTuple):
 
 @jit
 def view_estimator(memory: Floats, d: int, K: int) -> Any:
-    """The estimator's part of the memory, seen as its named state: follows from its layout."""
+    """The estimator's part of the memory as its named state; comes from its layout."""
 
 
 @jit
 def predict(estimator: Any, z: Floats, effect: Floats, spread: Floats) -> bool:
-    """Write effect[k-1] = tau_k(z) and its standard error; tell whether warm-up is over.
+    """Write effect[k-1] = tau_k(z) and its standard error; return whether warm-up is over.
 
     ``z`` has d + 1 entries: the user's features, then the constant 1.
     """
@@ -43,7 +43,7 @@ def learn_estimator(estimator: Any, z: Floats, arm: int, a: float, b: float) -> 
 
 @jit
 def view_explorer(memory: Floats, d: int, K: int) -> Any:
-    """The explorer's part of the memory, seen as its named state: follows from its layout."""
+    """The explorer's part of the memory as its named state; comes from its layout."""
 
 
 @jit
@@ -63,7 +63,7 @@ def learn_explorer(explorer: Any, arm: int, a: float, b: float) -> None:
 def chance(explorer: Any, margin: Floats, spread: Floats, ready: bool, action: int) -> float:
     """The probability that ``action`` maximises margin + bonus, over the explorer's draws.
 
-    ``margin[k-1]`` is tau_k - lambda c_k, or minus infinity where k cannot be afforded.
+    ``margin[k-1]`` is tau_k - lambda c_k, or minus infinity if k is not affordable.
     """
     best, largest = 0, 0.0
     for k in range(margin.shape[0]):
@@ -74,13 +74,13 @@ def chance(explorer: Any, margin: Floats, spread: Floats, ready: bool, action: i
 
 @jit
 def reserve(explorer: Any) -> float:
-    """The share of decisions that are drawn at random, so that the log keeps overlap."""
+    """The share of decisions that are made at random, to keep overlap in the log."""
     return 0.0
 
 
 @jit
 def view_pacer(memory: Floats, d: int, K: int) -> Any:
-    """The pacer's part of the memory, seen as its named state: follows from its layout."""
+    """The pacer's part of the memory as its named state; comes from its layout."""
 
 
 @jit
@@ -90,13 +90,13 @@ def note_arrival(pacer: Any, score: Floats, costs: Floats) -> None:
 
 @jit
 def forecast(pacer: Any, left: float, first: bool) -> None:
-    """Look at the recent users before the next one, ``left`` being the money per user to come.
+    """Update the price from the recent users; ``left`` is the money per user to come.
 
-    Before the ``first`` decision these are users from history.
+    Before the ``first`` decision, the recent users are those from history.
     """
 
 
 @jit
 def price(pacer: Any, budget_left: float, time_left: float) -> float:
-    """lambda, the price of a unit of money, from the shares of budget and time that are left."""
+    """lambda, the price of a unit of money, given the shares of budget and time that are left."""
     return 0.0

@@ -1,4 +1,4 @@
-"""Whether numbers can be what a component has learned. All of them are finite already."""
+"""Whether numbers can be the memory of a component. All are known to be finite."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from bccb.types import Floats
 
 MOST_SEEN = 1e16  # more users than any policy decides on
-LARGE = 1e100  # products of two such numbers are finite, however many are added
-NEARLY = 1e-9  # what rounding may do to a matrix, in parts of its prior
+LARGE = 1e100  # sums of products of two such numbers are finite
+NEARLY = 1e-9  # the rounding errors of a matrix, relative to its prior
 
 
 def within(values: Floats, least: float, most: float) -> bool:
@@ -28,7 +28,7 @@ def counted(values: Floats) -> bool:
 
 
 def narrowed(covariance: Floats, prior: Floats) -> bool:
-    """Whether a covariance is one, and not wider than the variances before the first user.
+    """Whether a matrix is a covariance, and not wider than the prior variances.
 
     >>> narrowed(np.eye(2), np.ones(2)), narrowed(np.eye(2), np.full(2, 0.5))
     (True, False)
@@ -36,7 +36,7 @@ def narrowed(covariance: Floats, prior: Floats) -> bool:
     False
     """
     deviation = np.sqrt(prior)
-    with np.errstate(over="ignore"):  # what is infinite is refused
+    with np.errstate(over="ignore"):  # infinity is refused below
         share: Any = covariance / deviation / deviation[:, None]
     if not within(share, -1.0 - NEARLY, 1.0 + NEARLY) or abs(share - share.T).max() > NEARLY:
         return False

@@ -29,9 +29,9 @@ def log_beta(a: float, b: float) -> float:
 
 @jit
 def beta_density(x: float, a: float, b: float, log_norm: float) -> float:
-    """The density of Beta(a, b) at x, ``log_norm`` being log B(a, b); 0 outside [0, 1].
+    """The density of Beta(a, b) at x, with ``log_norm`` = log B(a, b); 0 outside [0, 1].
 
-    At an end it is a limit: there 0 x log(0) is 0, and not a number that is none.
+    At 0 and 1 it is the limit: there 0 x log(0) counts as 0.
     """
     if x < 0.0 or x > 1.0 or (x == 0.0 and a > 1.0) or (x == 1.0 and b > 1.0):
         return 0.0

@@ -1,7 +1,7 @@
-"""The trace of a decision, and the work space it is made in.
+"""The trace of a decision, and the work space for making one.
 
-A trace is one row of float64: the user's raw features, then what the probability of the action is
-computed from when somebody asks for it. Outcomes are learned from it.
+A trace is one row of float64: the user's raw features, then what is needed to compute the
+probability of an action on demand. Outcomes are learned from it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from bccb.types import Floats
 class Trace(NamedTuple):
     """What a decision leaves behind; E is the size of the explorer's memory."""
 
-    x: Annotated[Floats, "d"]  # the features as they came
-    margin: Annotated[Floats, "K"]  # tau_k - lambda c_k, or minus infinity where it is too dear
+    x: Annotated[Floats, "d"]  # the features as given
+    margin: Annotated[Floats, "K"]  # tau_k - lambda c_k, or minus infinity if not affordable
     spread: Annotated[Floats, "K"]
     even: Annotated[Floats, "K"]  # the rate of each treatment in a random choice
     ready: Annotated[Floats, "1"]  # 1 after warm-up
-    explorer: Annotated[Floats, "E"]  # its memory at that time
+    explorer: Annotated[Floats, "E"]  # its memory before the decision
 
 
 class Space(NamedTuple):

@@ -1,4 +1,4 @@
-"""Which users can be decided on: their features are finite and their costs are in range."""
+"""Which users can be decided on: those with finite features and costs in range."""
 
 from __future__ import annotations
 

@@ -1,22 +1,22 @@
 r"""Budget forecast: the price at which the recent users would just spend what is left.
 
-Over a window of recent users with their scores s_ik = tau_k(x_i) + b_k when they came,
+Over a window of recent users with their scores s_ik = tau_k(x_i) + b_k at their decision,
 
     lambda = min { l >= 0 : mean_i c_i,k*(l) <= left per user to come },
     k*(l) = argmax_k s_ik - l c_ik,
 
-where k* = 0, at no cost, if no treatment scores above zero. What a user costs falls as l rises, so
-that bisection finds it, and a user who costs the same at both ends of the bracket need not be
-looked at again. Looked up before the first decision, where there was history, after users 1, 2, 4,
-... and then every ``every`` users. Until the window is full only the later half of it counts: the
-first scores of a policy that learns are not worth much.
+where k* = 0, at no cost, if no treatment scores above zero. The cost of a user falls as l rises, so
+bisection finds the price; a user who costs the same at both ends of the bracket is not looked at
+again. The price is updated before the first decision if there was history, after users 1, 2, 4, ...
+and then after every ``every`` users. Until the window is full, only its later half counts, because
+the first scores of a policy that learns are not reliable.
 
-A policy that learns does well to spend faster at first, because what it learns serves all who come
-later: what is left counts (t + 2 haste) / (t + haste) times after t users.
+A policy that learns should spend faster at first, because what it learns is of use for all later
+users: after t users, what is left is multiplied by (t + 2 haste) / (t + haste).
 
-Where many users have the same score per unit of cost, the spend jumps there, from more than is left
-to less. Between the two prices beside the jump the pacer then chooses user by user: the lower one
-while a larger share of the budget than of the time is left.
+Where many users have the same score per unit of cost, the spend jumps at one price, from more than
+is left to less. Then the pacer chooses between the two prices beside the jump for each user: the
+lower one while the share of the budget that is left is larger than that of the time.
 
 Three users with scores 0.3, 0.2 and 0.1, each at cost 1. With money for every third user, the price
 lets only the first one through:
@@ -43,12 +43,12 @@ from bccb.money import LEAST_COST, MICROS, MOST_COST
 from bccb.types import Floats
 
 WINDOW = 2_000
-NEARBY = 0.1  # how far, in parts, the price hardly ever moves at once
-CLOSE = 1e-7  # how near, in parts, the two prices are
+NEARBY = 0.1  # relative change of the price that is hardly ever exceeded
+CLOSE = 1e-7  # relative distance of the two prices
 
 
 class State(NamedTuple):
-    """The window, as a ring, and the price that it gave."""
+    """The window, as a ring, and the prices from it."""
 
     every: float
     haste: float
@@ -62,7 +62,7 @@ LAYOUT = Layout(State)
 
 
 def sound(memory: Floats, d: int, K: int) -> bool:
-    """Whether these can be recent users and the prices that they gave."""
+    """Whether memory holds recent users and prices from them."""
     state = LAYOUT.view(memory, d, K)
     low, high = state.prices.tolist()
     recent = state.costs[: int(min(state.seen[0], WINDOW))]
@@ -76,7 +76,7 @@ def sound(memory: Floats, d: int, K: int) -> bool:
 
 @jit
 def note_arrival(pacer: State, score: Floats, costs: Floats) -> None:
-    """Put the user into the ring."""
+    """Add the user to the ring."""
     i = int(pacer.seen[0]) % WINDOW
     for k in range(costs.shape[0]):
         pacer.score[i, k] = score[k]
@@ -86,7 +86,7 @@ def note_arrival(pacer: State, score: Floats, costs: Floats) -> None:
 
 @jit
 def forecast(pacer: State, left: float, first: bool) -> None:
-    """Find the price, where that is due."""
+    """Find the price, if an update is due."""
     seen = int(pacer.seen[0])
     early = seen <= pacer.every and seen & (seen - 1) == 0
     if seen == 0 or not (first or early or seen % int(pacer.every) == 0):
@@ -110,7 +110,7 @@ def bracket(
 ) -> tuple[float, float]:
     """The two prices, next to each other, between which the mean spend falls to ``left``."""
     low, high = surround(score, costs, left, guess)
-    n, settled = score.shape[0], 0.0  # what those cost who cost the same at low and high
+    n, settled = score.shape[0], 0.0  # the cost of users who cost the same at low and high
     undecided = np.arange(n)
     middle = 0.5 * (low + high)
     while high - low > close * high and low < middle < high:
@@ -135,7 +135,7 @@ def bracket(
 
 @jit
 def surround(score: Floats, costs: Floats, left: float, guess: float) -> tuple[float, float]:
-    """Two prices, of which the lower spends too much and the higher does not; twice 0 if 0 does."""
+    """A price that spends too much and a higher one that does not; both 0 if 0 does not."""
     low = 0.0
     for price in ((1.0 - NEARBY) * guess, (1.0 + NEARBY) * guess):
         if mean_spend(score, costs, price) <= left:
@@ -147,12 +147,12 @@ def surround(score: Floats, costs: Floats, left: float, guess: float) -> tuple[f
     for i in range(score.shape[0]):
         for k in range(score.shape[1]):
             highest = max(highest, score[i, k] / costs[i, k])
-    return low, highest * (1.0 + 1e-12)  # where every score is surely below its cost
+    return low, highest * (1.0 + 1e-12)  # here every score is below price times cost
 
 
 @jit
 def cost_at(score: Floats, costs: Floats, i: int, price: float) -> float:
-    """What user i costs at this price."""
+    """The cost of user i at this price."""
     largest, cost = 0.0, 0.0
     for k in range(score.shape[1]):
         value = score[i, k] - price * costs[i, k]
@@ -163,7 +163,7 @@ def cost_at(score: Floats, costs: Floats, i: int, price: float) -> float:
 
 @jit
 def mean_spend(score: Floats, costs: Floats, price: float) -> float:
-    """What a user costs on average at this price."""
+    """The average cost of a user at this price."""
     total = 0.0
     for i in range(score.shape[0]):
         total += cost_at(score, costs, i, price)
@@ -172,7 +172,7 @@ def mean_spend(score: Floats, costs: Floats, price: float) -> float:
 
 @jit
 def price(pacer: State, budget_left: float, time_left: float) -> float:
-    """The price found last: the lower one while spending is behind time."""
+    """The last price; of two, the lower one while spending is behind time."""
     return float(pacer.prices[0] if budget_left > time_left else pacer.prices[1])
 
 
@@ -196,9 +196,5 @@ BUDGET_FORECAST = Component(
     },
     layout=LAYOUT,
     sound=sound,
-    kernels={
-        "note_arrival": note_arrival,
-        "forecast": forecast,
-        "price": price,
-    },
+    kernels={"note_arrival": note_arrival, "forecast": forecast, "price": price},
 )

@@ -1,4 +1,4 @@
-"""No pacing: money has no price, lambda = 0, and the hard budget alone ends the spending.
+"""No pacing: the price of money is lambda = 0, and only the hard budget ends the spending.
 
 >>> from bccb.kernels.slots import price  # a component without a kernel keeps the slot's own
 >>> price(NONE.fresh(), 0.1, 0.9)

@@ -1,4 +1,4 @@
-r"""Pace ratio (section 4.3): the price rises where money runs out faster than time.
+r"""Pace ratio (section 4.3): the price rises when money runs out faster than time.
 
 pace_t = (B_t / B_0) / max((T - t) / T, least_time),
 lambda_t = threshold / max(pace_t, least_pace).
@@ -18,7 +18,7 @@ from bccb.kernels.layout import Layout
 
 
 class State(NamedTuple):
-    """The base threshold lambda and the two guards."""
+    """The base threshold lambda and the two lower limits."""
 
     threshold: float
     least_pace: float
