@@ -84,9 +84,9 @@ class Decision:
         """The decision that :meth:`to_dict` returned."""
         checks.instance("decision", kept, dict, "what to_dict returned")
         try:
-            given = kept["origin"]
-            composition = Composition.from_dict(given["composition"])
-            origin = Origin(**{**given, "composition": composition})
+            given = {**kept["origin"]}
+            given["composition"] = Composition.from_dict(given["composition"])
+            origin = Origin(**given)
             checks.whole("features", origin.features, 0, MOST_FEATURES)
             K = checks.whole("treatments", origin.treatments, 1, MOST_TREATMENTS)
             values = [-np.inf if value is None else value for value in kept["trace"]]
