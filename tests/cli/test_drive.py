@@ -125,7 +125,7 @@ def test_the_table_tells_what_came_of_it(drive: Run, client: Client, url: str) -
         r"conversions \d+",
         r"incremental \(95 %\) (not known yet|-?[\d,.]+ \(-?[\d,.]+ to -?[\d,.]+\))",
         r"really caused -?\d+\.\d, known because the users are simulated",
-        r"decisions a second [\d,]+",
+        r"decisions per second [\d,]+",
         r"latency \d+\.\d ms at the median, \d+\.\d ms at 99 %",
         f"the page: {url}/#/campaigns/{campaign.id}",
     ):
@@ -297,21 +297,21 @@ def play(recorder: Recorder, plan: Plan) -> Drive:
 
 def test_users_come_at_the_rate_and_outcomes_after_the_delay() -> None:
     recorder = Recorder()
-    tally = play(recorder, Plan(users=30, rate=100.0, concurrency=4, delay=0.3)).tally
-    assert tally.decided == len(recorder.decided) == len(recorder.reported) == 30
+    totals = play(recorder, Plan(users=30, rate=100.0, concurrency=4, delay=0.3)).totals
+    assert totals.decided == len(recorder.decided) == len(recorder.reported) == 30
     times = sorted(moment for moment, _ in recorder.decided)
     assert times[-1] - times[0] >= 0.28
     asked = {name: moment for moment, name in recorder.decided}
     assert min(moment - asked[name] for moment, name in recorder.reported) >= 0.3
-    assert tally.problem is None
-    assert not tally.interrupted
+    assert totals.problem is None
+    assert not totals.interrupted
 
 
 def test_what_was_decided_before_a_refusal_gets_its_outcome_at_once() -> None:
     recorder = Recorder(most=20)
     began = time.monotonic()
-    tally = play(recorder, Plan(users=100, rate=0.0, concurrency=1, batch=5, delay=600)).tally
+    totals = play(recorder, Plan(users=100, rate=0.0, concurrency=1, batch=5, delay=600)).totals
     assert time.monotonic() - began < 60
-    assert isinstance(tally.problem, ServiceError)
-    assert tally.decided == 20
+    assert isinstance(totals.problem, ServiceError)
+    assert totals.decided == 20
     assert {name for _, name in recorder.reported} == {name for _, name in recorder.decided}

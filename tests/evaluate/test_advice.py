@@ -12,15 +12,15 @@ import pytest
 from bccb import InputError
 from bccb.data import simulate
 from bccb.evaluate.advice import Advice, Setting, advise, conclude
-from bccb.evaluate.rivals import Run, rivals_of
+from bccb.evaluate.rivals import RivalRun, rivals_of
 
 TRIAL = simulate(5_000, seed=1, outcome="visit")
 COLD = Setting(100, 1_000, 0, 100, 1_000, 0, 12, 1, "conversion")
 
 
-def runs_of(**values: list[float]) -> list[Run]:
+def runs_of(**values: list[float]) -> list[RivalRun]:
     return [
-        Run(name.replace("_", "-"), seed, value, 50.0, 10)
+        RivalRun(name.replace("_", "-"), seed, value, 50.0, 10)
         for name, of in values.items()
         for seed, value in enumerate(of)
     ]
@@ -62,7 +62,9 @@ def test_the_split_takes_luck_out_of_the_difference() -> None:
     names = ("bccb", "thompson", "treat-all", "hte-greedy", "cheapest-first")
     for _ in range(300):
         values = {name: generator.normal(10, 3, 10) for name in names}
-        runs = [Run(n, s, float(v), 1.0, 1) for n, of in values.items() for s, v in enumerate(of)]
+        runs = [
+            RivalRun(n, s, float(v), 1.0, 1) for n, of in values.items() for s, v in enumerate(of)
+        ]
         found = conclude(COLD, runs, {})
         split.append(np.mean([rival.behind for rival in found.rivals[1:]]))
         best = max(names, key=lambda name: values[name].mean())
@@ -113,10 +115,17 @@ def width(advice: Advice) -> float:
 
 
 def test_the_number_of_jobs_changes_no_figure(cold: Advice) -> None:
-    heard: list[Run] = []
-    found = advise(40.0, 800, seeds=range(4), outcome="visit", jobs=2, told=heard.append)
+    heard: list[tuple[int, int, str]] = []
+    found = advise(
+        40.0,
+        800,
+        seeds=range(4),
+        outcome="visit",
+        jobs=2,
+        progress=lambda *done: heard.append(done),
+    )
     assert found.figures() == cold.figures()
-    assert len(heard) == len(found.runs)
+    assert [done for done, *_ in heard] == list(range(1, len(found.runs) + 1))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import bccb
 from bccb import InputError
 from bccb.data import read_log, simulate, write_log
 from bccb.evaluate.compare import (
-    Row,
+    PolicyReplay,
     compare,
     run,
     summarise,
@@ -34,12 +34,12 @@ FIELDS = [
 ]
 
 
-def one(trial: Trial, name: str, budget: float, seed: int) -> Row:
+def one(trial: Trial, name: str, budget: float, seed: int) -> PolicyReplay:
     (row,) = run(trial, spec_of(name), [budget], seed)
     return row
 
 
-def figures(rows: list[Row]) -> list[dict[str, object]]:
+def figures(rows: list[PolicyReplay]) -> list[dict[str, object]]:
     told = [row.figures() for row in rows]
     for row in told:
         del row["seconds"]

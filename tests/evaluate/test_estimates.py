@@ -9,8 +9,8 @@ import pytest
 from scipy.optimize import brentq
 
 from bccb.evaluate.estimates import (
-    Arm,
     Estimate,
+    Weighted,
     effective_size,
     estimate_proposed,
     estimate_treated,
@@ -84,7 +84,7 @@ def test_what_treatments_caused_equals_a_naive_loop() -> None:
         "SNIPS": (odds * T / odds[~treated].sum(), np.full(USERS, anyway)),
         "DR": (odds, RATES[:, 0]),
     }
-    control = Arm(np.where(treated, 0, odds), RATES[:, 0])
+    control = Weighted(np.where(treated, 0, odds), RATES[:, 0])
     for found in estimate_treated(OUTCOMES, treated, control):
         weights, guess = guesses.pop(found.method)
         value, variance, _ = naive_total(0, weights, guess, float(guess[treated].sum()))
@@ -98,7 +98,7 @@ def test_what_treatments_caused_equals_a_naive_loop() -> None:
 
 def test_what_proposals_would_cause_equals_a_naive_loop() -> None:
     inverse = {0: 1 / ALONE, 1: 1 / (1 - ALONE)}
-    arms = {a: Arm(np.where(a == ACTIONS, inverse[a], 0), RATES[:, a]) for a in (0, 1)}
+    arms = {a: Weighted(np.where(a == ACTIONS, inverse[a], 0), RATES[:, a]) for a in (0, 1)}
     for found in estimate_proposed(OUTCOMES, arms[1], arms[0]):
         totals = []
         for a in (1, 0):
@@ -117,7 +117,7 @@ def test_without_a_conversion_left_alone_the_interval_allows_for_some() -> None:
     """A count of 0 is compatible with a mean of up to z^2, each of the weight 4."""
     treated = np.arange(100) < 80
     outcomes = np.where(np.arange(100) < 30, 1.0, 0.0)
-    control = Arm(np.where(treated, 0.0, 4.0), np.zeros(100))
+    control = Weighted(np.where(treated, 0.0, 4.0), np.zeros(100))
     for found in estimate_treated(outcomes, treated, control):
         assert found.incremental == 30
         assert found.low < 30 - 4 * Z**2
@@ -127,14 +127,14 @@ def test_without_a_conversion_left_alone_the_interval_allows_for_some() -> None:
 def test_with_many_conversions_the_interval_is_the_normal_one() -> None:
     treated = np.arange(200_000) % 2 == 0
     outcomes = np.where(np.arange(200_000) % 5 == 0, 1.0, 0.0)
-    control = Arm(np.where(treated, 0.0, 1.0), np.full(200_000, 0.2))
+    control = Weighted(np.where(treated, 0.0, 1.0), np.full(200_000, 0.2))
     for found in estimate_treated(outcomes, treated, control):
         assert found.low == pytest.approx(found.incremental - Z * found.se, rel=0.01)
         assert found.high == pytest.approx(found.incremental + Z * found.se, rel=0.01)
 
 
 def test_a_constant_added_to_all_outcomes_changes_the_self_normalised_estimate_by_nothing() -> None:
-    control = Arm(np.where(ACTIONS == 0, 1 / ALONE - 1, 0), np.zeros(USERS))
+    control = Weighted(np.where(ACTIONS == 0, 1 / ALONE - 1, 0), np.zeros(USERS))
     before = estimate_treated(OUTCOMES / 2, ACTIONS > 0, control)
     after = estimate_treated(OUTCOMES / 2 + 0.5, ACTIONS > 0, control)
     assert after[1].incremental == pytest.approx(before[1].incremental)
@@ -146,7 +146,7 @@ def test_in_a_trial_with_equal_shares_both_weightings_are_the_difference_of_mean
     """Whose squared standard error is the sum of the squared ones of both arms, times T^2."""
     actions = np.arange(USERS) % 2
     estimates = estimate_treated(
-        OUTCOMES, actions > 0, Arm(np.where(actions, 0.0, 1.0), np.zeros(USERS))
+        OUTCOMES, actions > 0, Weighted(np.where(actions, 0.0, 1.0), np.zeros(USERS))
     )
     one, none = OUTCOMES[actions == 1], OUTCOMES[actions == 0]
     assert estimates[0].incremental == pytest.approx(100 * (one.mean() - none.mean()))

@@ -16,15 +16,15 @@ from bccb.evaluate.coverage import simulate_decisions
 from bccb.evaluate.estimates import Estimate
 from bccb.evaluate.evaluation import (
     SEEDS,
-    Cost,
     Evaluation,
     evaluate_log,
-    evaluate_policies,
+    evaluate_policy,
     evaluate_proposals,
     unsuitable,
 )
-from bccb.evaluate.overlap import Untold
+from bccb.evaluate.overlap import OutsideOverlap
 from bccb.evaluate.proposals import Proposals, propose_on
+from bccb.intervals import Interval
 from bccb.types import Ints
 
 LOG = simulate_decisions(4_000, seed=2)
@@ -79,7 +79,7 @@ def test_the_log_itself_is_told_in_full() -> None:
     assert LOG.probabilities is not None
     odds = 1 / LOG.probabilities[~treated] - 1
     assert found.effective_users == pytest.approx(odds.sum() ** 2 / (odds**2).sum())
-    assert found.untold == Untold(0.0, 0.0)
+    assert found.outside == OutsideOverlap(0.0, 0.0)
     assert found.warnings == ()
 
 
@@ -96,7 +96,7 @@ def test_several_treatments_are_weighted_by_the_probability_of_the_one_taken() -
     rates = outcome_model.outcome_rates(log)
     own = evaluate_log(log, rates)
     assert own.estimates[0].incremental == pytest.approx(naive_weighted(log))
-    assert own.untold is None
+    assert own.outside is None
     wanted = np.arange(log.users) % 3
     found = evaluate_proposals("by turns", log, rates, fixed(log, wanted))
     assert found.estimates[0].incremental == pytest.approx(naive_weighted(log, wanted))
@@ -193,9 +193,9 @@ def test_users_who_were_sure_to_be_treated_are_left_out_and_told() -> None:
     rest = LOG.take(np.flatnonzero(~sure))
     assert found.estimates == evaluate_log(rest, RATES[~sure]).estimates
     treated = log.actions == 1
-    assert found.untold is not None
-    assert found.untold.users == pytest.approx(1_000 / treated.sum())
-    assert found.untold.spend == pytest.approx(log.costs[sure].sum() / log.costs[treated].sum())
+    assert found.outside is not None
+    assert found.outside.users == pytest.approx(1_000 / treated.sum())
+    assert found.outside.spend == pytest.approx(log.costs[sure].sum() / log.costs[treated].sum())
     assert "there is nobody to compare them with" in found.warnings[0]
     each = found.cost_per_incremental(replace(found.estimates[0], low=1.0, high=2.0))
     spend = float(log.costs[treated & ~sure].sum())
@@ -210,7 +210,7 @@ def test_a_log_that_left_nobody_to_chance_tells_nothing() -> None:
     assert own.warnings[-1].startswith("This log cannot tell what these treatments cause")
     found = evaluate_proposals("all", log, RATES, fixed(log, np.ones(log.users, np.int64)))
     assert found.estimates == ()
-    assert found.untold == Untold(1.0, 1.0)
+    assert found.outside == OutsideOverlap(1.0, 1.0)
 
 
 def test_wrong_probabilities_are_noticed() -> None:
@@ -227,13 +227,13 @@ def test_a_policy_that_treats_nobody_is_told_so() -> None:
 def test_the_cost_of_a_caused_conversion_is_not_known_where_there_may_be_none() -> None:
     found = Evaluation("p", 9, 5, None, None, 100.0, (), 1.0, None, False, ())
     sure, doubtful = Estimate("DR", 10, 2, 5.0, 20.0), Estimate("DR", 1, 2, -3.0, 5.0)
-    assert found.cost_per_incremental(sure) == Cost(10.0, 5.0, 20.0)
+    assert found.cost_per_incremental(sure) == Interval(10.0, 5.0, 20.0)
     assert found.cost_per_incremental(doubtful) is None
     assert replace(found, thin=True).cost_per_incremental(sure) is None
 
 
 def test_policies_are_driven_within_the_budget_with_draws_of_their_own() -> None:
-    (found,) = evaluate_policies(LOG, RATES, ["thompson"], budget=50.0, seed=4)
+    found = evaluate_policy(LOG, RATES, "thompson", budget=50.0, seed=4)
     policy = bccb.make("thompson", budget=50.0, horizon=4_000, features=12, seed=SEEDS + 4)
     expected = propose_on(policy, LOG)
     assert found.spend == expected.spend <= 50.0

@@ -9,10 +9,10 @@ import pytest
 
 from bccb import Log
 from bccb.evaluate.overlap import (
-    Untold,
+    OutsideOverlap,
     chance_of,
+    overlap_warning,
     thin_warning,
-    untold_warning,
     weight_warning,
     within_overlap,
 )
@@ -51,9 +51,9 @@ def test_a_hold_out_that_is_small_for_everybody_is_an_overlap() -> None:
 
 
 def test_what_is_left_out_is_told_from_one_part_in_a_hundred_on() -> None:
-    assert not untold_warning(Untold(0.009, 0.009), "treated users")
-    assert not untold_warning(None, "treated users")
-    (said,) = untold_warning(Untold(0.005, 0.3), "treated users")
+    assert not overlap_warning(OutsideOverlap(0.009, 0.009), "treated users")
+    assert not overlap_warning(None, "treated users")
+    (said,) = overlap_warning(OutsideOverlap(0.005, 0.3), "treated users")
     assert said.startswith("0.5% of the treated users, with 30.0% of the spend, had no real chance")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bccb.data import preset, read_log
-from bccb.evaluate.compare import Row, compare, summarise
+from bccb.evaluate.compare import PolicyReplay, compare, summarise
 from bccb.evaluate.statistics import paired_t
 from bccb.evaluate.trials import LoggedTrials
 from bccb.types import Log
@@ -25,12 +25,12 @@ pytestmark = [
 ]
 
 
-def run(log: Log, users: int, budgets: list[float], policies: list[str]) -> list[Row]:
+def run(log: Log, users: int, budgets: list[float], policies: list[str]) -> list[PolicyReplay]:
     return list(compare(LoggedTrials(log, users, 0), policies, budgets, SEEDS, jobs=2))
 
 
 @pytest.fixture(scope="module")
-def criteo() -> list[Row]:
+def criteo() -> list[PolicyReplay]:
     assert FOLDER is not None
     log = read_log(Path(FOLDER) / "criteo_uplift_200k.parquet", preset("criteo"))
     budgets = [1_000.0, 2_000.0, 3_000.0, 5_000.0, 8_000.0]
@@ -38,7 +38,7 @@ def criteo() -> list[Row]:
 
 
 def test_criteo_conversions_are_reached_at_every_budget_and_no_seed_collapses(
-    criteo: list[Row],
+    criteo: list[PolicyReplay],
 ) -> None:
     lines = [line for line in summarise(criteo) if line.policy == OURS]
     for line, least in zip(lines, (150, 180, 195, 212, 224), strict=True):
@@ -52,7 +52,7 @@ def test_criteo_conversions_are_reached_at_every_budget_and_no_seed_collapses(
 
 
 def test_criteo_incremental_conversions_are_four_times_those_of_the_paper(
-    criteo: list[Row],
+    criteo: list[PolicyReplay],
 ) -> None:
     ours, theirs = (
         [row.result.incremental for row in sorted(criteo, key=lambda row: row.seed)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bccb.evaluate.trials import SimulatedTrials
-from bccb.experiments.plan import Run, world_of
+from bccb.experiments.plan import Run, source_of
 from bccb.experiments.runner import execute
 from bccb.experiments.store import Store
 from bccb.policies import spec_of
@@ -26,7 +26,7 @@ def cluster() -> Iterator[None]:
 
 def test_ray_gives_the_figures_of_local_processes(cluster: None, tmp_path: Path) -> None:
     trials = SimulatedTrials(600, 800)
-    world = world_of(trials)
+    world = source_of(trials)
     runs = [
         Run.of(spec_of(name), 20.0, seed, 800)
         for name in ("bccb", "offline-uplift")

@@ -9,13 +9,13 @@ import pytest
 
 from bccb import InputError
 from bccb.evaluate.trials import SimulatedTrials
-from bccb.experiments.plan import Run, file_digest, world_of
+from bccb.experiments.plan import Run, file_digest, source_of
 from bccb.experiments.runner import execute
 from bccb.experiments.store import Store
 from bccb.policies import spec_of
 
 TRIALS = SimulatedTrials(600, 800)
-WORLD = world_of(TRIALS)
+WORLD = source_of(TRIALS)
 RUNS = [
     Run.of(spec_of(name), budget, seed, history)
     for name in ("thompson", "bccb", "offline-uplift")
@@ -85,9 +85,9 @@ def test_other_data_or_sources_are_another_world(
     before = file_digest(path)
     path.write_bytes(b"two")
     assert file_digest(path) != before
-    assert world_of("one") != world_of("two")
+    assert source_of("one") != source_of("two")
     monkeypatch.setattr("bccb.experiments.plan.fingerprint", lambda part: f"other {part}")
-    assert world_of(TRIALS) != WORLD
+    assert source_of(TRIALS) != WORLD
 
 
 def test_no_jobs_are_refused(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from bccb.experiments import paper
 from bccb.experiments.experiment import Results
 from bccb.experiments.paper import SWEEPS, Setup, combinations
 from bccb.experiments.paper_study import PAPER as STUDY
-from bccb.experiments.plan import Run, world_of
+from bccb.experiments.plan import Run, source_of
 from bccb.experiments.runner import execute
 from bccb.experiments.store import Store
 
@@ -53,7 +53,7 @@ def few_combinations() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory, few_combinations: None) -> Results:
     trials = SimulatedTrials(SMALL.users, max(SMALL.sizes))
-    world = world_of(trials)
+    world = source_of(trials)
     store = Store(tmp_path_factory.mktemp("tables") / "runs.jsonl")
     for one in STUDY.experiments:
         for _ in execute(one.plan(SMALL), trials, world, store):

@@ -14,18 +14,18 @@ from bccb import InputError
 from bccb.data.world import simulate_world
 from bccb.evaluate.coverage import try_once
 from bccb.evaluate.live import best, live
-from bccb.experiments.plan import world_of
+from bccb.experiments.plan import source_of
 from bccb.experiments.store import Store
 from bccb.experiments.trust import (
     ENTRANTS,
     ORACLE,
     SIZES,
     UNRESERVED,
+    Copies,
     Entrant,
     Estimates,
     Lives,
     Setup,
-    Twins,
     copies,
     estimates,
     execute,
@@ -49,7 +49,7 @@ def test_every_size_has_its_seeds_and_no_two_worlds_share_one() -> None:
 def test_all_repetitions_and_comparisons_are_planned_once() -> None:
     setup = replace(Setup(), repetitions=60, comparisons=26)
     pieces = [*estimates(setup), *copies(setup)]
-    for kind, total in ((Estimates, 60), (Twins, 26)):
+    for kind, total in ((Estimates, 60), (Copies, 26)):
         own = [piece for piece in pieces if isinstance(piece, kind)]
         numbers = [n for piece in own for n in range(piece.first, piece.first + piece.count)]
         assert numbers == list(range(total))
@@ -97,7 +97,7 @@ def test_estimates_are_those_of_the_seeds() -> None:
 @pytest.mark.compiled
 def test_copies_of_a_policy_seldom_differ() -> None:
     """Of 40 comparisons at a level of 5 %, more than 8 differ once in 5,000 times."""
-    rows = Twins(0, 40, pairs=20, users=500).make()
+    rows = Copies(0, 40, pairs=20, users=500).make()
     for policy in ("bccb", "pooled-bayes"):
         for figure in ("conversions", "incremental"):
             own = [row for row in rows if (row["policy"], row["figure"]) == (policy, figure)]
@@ -116,7 +116,7 @@ def test_other_policies_do_differ(monkeypatch: pytest.MonkeyPatch) -> None:
         return bccb.make(entrant.policy, budget=budget, horizon=users, features=12, seed=seed)
 
     monkeypatch.setattr(Entrant, "fresh", fresh)
-    rows = Twins(0, 5, users=1_000).make()
+    rows = Copies(0, 5, users=1_000).make()
     assert np.mean([row["p"] < 0.05 for row in rows if row["figure"] == "conversions"]) == 1.0
 
 
@@ -127,7 +127,7 @@ def test_what_is_stored_is_not_made_again(tmp_path: Path) -> None:
     assert len(list(execute(pieces, store, jobs=2))) == len(pieces) - 1
     assert list(execute(pieces, store)) == []
     rows = {
-        kind: rows_of(plan(SMALL), lambda piece: store.get(world_of(piece)) or {})
+        kind: rows_of(plan(SMALL), lambda piece: store.get(source_of(piece)) or {})
         for kind, plan in (("lives", lives), ("estimates", estimates), ("twins", copies))
     }
     assert rows["lives"] == [row for piece in pieces[:2] for row in piece.make()]

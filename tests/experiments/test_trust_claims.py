@@ -9,11 +9,11 @@ import pytest
 from bccb.experiments.trust import Setup
 from bccb.experiments.trust_claims import (
     below_the_oracle,
+    copies_seldom_differ,
     cost_of_the_reserve,
     covering,
     covering_own_log,
     least_regret,
-    quiet_twins,
     slower_than_users,
     unbiased,
 )
@@ -128,4 +128,4 @@ def test_equals_must_seldom_differ(differ: float, comparisons: int, verdict: str
     row = {"test": "paired t", "differ": differ, "comparisons": comparisons}
     row |= {"low": differ - reach, "high": differ + reach}
     other = {**row, "test": "paired bootstrap", "differ": 0.5}
-    assert quiet_twins([row, other], "paired t").verdict == verdict
+    assert copies_seldom_differ([row, other], "paired t").verdict == verdict

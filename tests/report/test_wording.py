@@ -9,7 +9,7 @@ import numpy as np
 
 import bccb
 from bccb.evaluate.advice import Advice, Setting, conclude
-from bccb.evaluate.rivals import Run
+from bccb.evaluate.rivals import RivalRun
 from bccb.report.wording import code, remarks, sentence
 
 DRAWN = Setting(100, 1_000, 500, 100, 1_000, 500, 12, 1, "conversion")
@@ -20,7 +20,9 @@ def advice(setting: Setting = DRAWN, spend: float = 100.0, **values: Sequence[fl
     """Of these values in the seeds that choose, and again in those that estimate."""
     given = {"cheapest_first": (2, 3, 2), "treat_all": (0, 1, 0), **values}
     names = {name.replace("_", "-"): [*of, *of] for name, of in given.items()}
-    runs = [Run(name, s, v, spend, 300) for name, of in names.items() for s, v in enumerate(of)]
+    runs = [
+        RivalRun(name, s, v, spend, 300) for name, of in names.items() for s, v in enumerate(of)
+    ]
     gains = {name: np.zeros(2_000) for name in names} if setting.outcome is None else {}
     return conclude(setting, runs, gains)
 
@@ -68,7 +70,9 @@ def test_a_choice_that_did_not_hold_is_told() -> None:
         "cheapest-first": [1.0] * 6,
         "treat-all": [0.0] * 6,
     }
-    runs = [Run(name, s, v, 100.0, 300) for name, of in values.items() for s, v in enumerate(of)]
+    runs = [
+        RivalRun(name, s, v, 100.0, 300) for name, of in values.items() for s, v in enumerate(of)
+    ]
     found = conclude(DRAWN, runs, {})
     assert sentence(found).startswith("Use hybrid: ")
     assert "3.0 fewer (3.0 to 3.0) than pooled-bayes" in sentence(found)
@@ -82,7 +86,7 @@ def test_visits_are_called_visits() -> None:
 def test_simulated_users_are_said_to_stand_for_the_real_ones() -> None:
     told = " ".join(remarks(advice(bccb=[9, 8, 9])))
     assert "Simulated users stand for yours: 0.2 to 0.3 % of them convert" in told
-    assert "0.1 a user treats 13.0% of them" in told
+    assert "0.1 per user treats 13.0% of them" in told
     assert "3 seeds chose, 3 others estimate" in told
     assert "randomised trial" in told
     assert "not scarce" not in told

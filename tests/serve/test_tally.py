@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from bccb.evaluate.estimates import Arm, Estimate, estimate_treated
+from bccb.evaluate.estimates import Estimate, Weighted, estimate_treated
 from bccb.serve.tally import LEAST_CHANCE, POINTS, Point, Tally
 from bccb.types import Floats
 from serve.service import Service
@@ -18,7 +18,7 @@ def self_normalised(outcomes: Floats, actions: Floats, alone: Floats) -> Estimat
     treated = actions > 0
     weights = np.where(treated, 0.0, (1 - alone) / alone)
     rates = np.full(len(outcomes), weights @ outcomes / weights.sum())
-    arm = Arm(weights, rates, (1 - alone) ** 2 / alone)
+    arm = Weighted(weights, rates, (1 - alone) ** 2 / alone)
     found = {each.method: each for each in estimate_treated(outcomes, treated, arm)}
     return found["SNIPS"]
 

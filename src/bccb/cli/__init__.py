@@ -1,4 +1,4 @@
-"""The command line, ``bccb``: one command a file."""
+"""The command line, ``bccb``: one file for each command."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PANELS = {LAB: "The lab", SERVE: "The service"}
 
 
 class Commands(TyperGroup):
-    """One command a module of this package, imported when it is asked for."""
+    """One command for each module of this package, imported when it is asked for."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """All names, in the order of the help."""
@@ -53,14 +53,15 @@ class Commands(TyperGroup):
         try:
             module = import_module(f"bccb.cli.{cmd_name}")
         except MissingExtraError as error:
-            found: Any = _missing(cmd_name, error)
+            command: Any = _missing(cmd_name, error)
         except ModuleNotFoundError as error:
-            found = _missing(cmd_name, MissingExtraError(str(error.name), extra))
+            command = _missing(cmd_name, MissingExtraError(str(error.name), extra))
         else:
-            found = get_command(module.app if hasattr(module, "app") else _alone(cmd_name, module))
-            _tidy_help(found)
-        found.name, found.rich_help_panel = cmd_name, PANELS[extra]
-        return found
+            own = module.app if hasattr(module, "app") else _alone(cmd_name, module)
+            command = get_command(own)
+            _tidy_help(command)
+        command.name, command.rich_help_panel = cmd_name, PANELS[extra]
+        return command
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The options of ``bccb`` itself."""

@@ -1,4 +1,4 @@
-"""The options that name the columns of a log."""
+"""The options that name the columns of a log, and what is printed when one is read."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -14,88 +15,72 @@ from bccb.cli.console import notes
 from bccb.data import Columns, preset
 from bccb.data.describe import check_balance
 from bccb.data.leakage import Leak, leaks
-from bccb.data.readers import Reading
+from bccb.data.readers import Reading, read_finished
 from bccb.errors import InputError
+from bccb.types import Log
 
 MOST_SHOWN = 20  # names of features
 
-PresetOption = Annotated[
-    str | None,
-    typer.Option("--preset", help="Columns of a public trial: criteo, hillstrom, starbucks."),
-]
+# Parameter of the command: its option, what the option takes, and its help.
+OPTIONS = {
+    "preset_name": ("--preset", None, "Columns of a public trial: criteo, hillstrom, starbucks."),
+    "treatment": ("--treatment", "COL", "Column with the arm."),
+    "control": ("--control", "VALUE", "Its value for 'left alone'."),
+    "treatments": ("--arms", "A,B", "Its values that count as treatments; default all."),
+    "outcome": ("--outcome", "COL", "Outcome column: 0 to 1, yes/no or text."),
+    "positive": ("--positive", "VALUE", "Its text that counts as outcome 1."),
+    "features": ("--features", "A,B,C", "Feature columns; default all other columns."),
+    "cost": (
+        "--cost",
+        "COL|N",
+        "Cost column, or one cost for everybody; default the paper's log-normal costs.",
+    ),
+    "probability": (
+        "--probability",
+        "COL",
+        "Column with the probability of what was done, in a log of decisions.",
+    ),
+}
 
 
 def takes_columns(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of :func:`columns_from` in place of its parameter ``columns``.
+    """Give a command the options of ``OPTIONS`` in place of its parameter ``columns``.
 
     Typer reads the options of a command from its signature, so that is what is rewritten.
     """
-    own = inspect.signature(command, eval_str=True).parameters
-    options = inspect.signature(columns_from, eval_str=True).parameters
 
     @wraps(command)
     def wrapped(**given: Any) -> None:
-        columns = columns_from(**{name: given[name] for name in options})
-        command(columns=columns, **{name: given[name] for name in own if name in given})
+        columns = columns_from(**{name: given.pop(name) for name in OPTIONS})
+        command(columns=columns, **given)
 
-    shared = [option for name, option in options.items() if name not in own]
     listed: list[inspect.Parameter] = []
-    for parameter in own.values():
-        listed += shared if parameter.name == "columns" else [parameter]
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        listed += _parameters() if parameter.name == "columns" else [parameter]
     wrapped.__signature__ = inspect.Signature(listed)  # type: ignore[attr-defined]
     return wrapped
 
 
-def columns_from(
-    preset_name: PresetOption = None,
-    treatment: Annotated[
-        str | None, typer.Option("--treatment", metavar="COL", help="Column that tells the arm.")
-    ] = None,
-    control: Annotated[
-        str | None, typer.Option("--control", metavar="VALUE", help="Its value for 'left alone'.")
-    ] = None,
-    arms: Annotated[
-        str | None,
-        typer.Option(
-            "--arms", metavar="A,B", help="Its values that count as treatments; default all."
-        ),
-    ] = None,
-    outcome: Annotated[
-        str | None,
-        typer.Option("--outcome", metavar="COL", help="Outcome column: 0 to 1, yes/no or text."),
-    ] = None,
-    positive: Annotated[
-        str | None,
-        typer.Option("--positive", metavar="VALUE", help="Its text that counts as outcome 1."),
-    ] = None,
-    features: Annotated[
-        str | None,
-        typer.Option(
-            "--features", metavar="A,B,C", help="Feature columns; default all other columns."
-        ),
-    ] = None,
-    cost: Annotated[
-        str | None,
-        typer.Option(
-            "--cost",
-            metavar="COL|N",
-            help="Cost column, or one cost for everybody; default the paper's log-normal costs.",
-        ),
-    ] = None,
-    probability: Annotated[
-        str | None,
-        typer.Option(
-            "--probability",
-            metavar="COL",
-            help="Column with the probability of what was done, in a log of decisions.",
-        ),
-    ] = None,
-) -> Columns | None:
+def _parameters() -> list[inspect.Parameter]:
+    return [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=None,
+            annotation=Annotated[str | None, typer.Option(option, metavar=takes, help=text)],
+        )
+        for name, (option, takes, text) in OPTIONS.items()
+    ]
+
+
+def columns_from(preset_name: str | None, **named: str | None) -> Columns | None:
     """The columns that the options name, over those of the preset."""
-    given: dict[str, Any] = {"treatment": treatment, "control": control, "outcome": outcome}
-    given |= {"features": _names(features), "treatments": _names(arms), "cost": _cost(cost)}
-    given |= {"probability": probability, "positive": positive}
-    given = {field: value for field, value in given.items() if value is not None}
+    given: dict[str, Any] = {field: text for field, text in named.items() if text is not None}
+    for field in ("features", "treatments"):
+        if field in given:
+            given[field] = _names(given[field])
+    if "cost" in given:
+        given["cost"] = _cost(given["cost"])
     if preset_name is not None:
         return replace(preset(preset_name), **given)
     if not given:
@@ -106,21 +91,26 @@ def columns_from(
     return Columns(**given)
 
 
-def _names(text: str | None) -> tuple[str, ...] | None:
-    return None if text is None else tuple(name.strip() for name in text.split(","))
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(","))
 
 
-def _cost(text: str | None) -> str | float | tuple[str, ...] | None:
-    if text is None:
-        return None
+def _cost(text: str) -> str | float | tuple[str, ...]:
     try:
         return float(text)
     except ValueError:
         return _names(text) if "," in text else text
 
 
-def tell_of(reading: Reading, columns: Columns | None) -> None:
-    """Say how a log was read, and warn where its arms do not look randomised or where a feature
+def read_with_notes(path: Path, columns: Columns | None) -> Log:
+    """Read a log, and print how it was read."""
+    reading = read_finished(path, columns)
+    print_notes(reading, columns)
+    return reading.log
+
+
+def print_notes(reading: Reading, columns: Columns | None) -> None:
+    """Print how a log was read, and warn where its arms do not look randomised or where a feature
     alone tells the outcome.
     """
     log, unfinished = reading.log, reading.unfinished
@@ -131,7 +121,7 @@ def tell_of(reading: Reading, columns: Columns | None) -> None:
         notes.print(f"left out, because their outcome is not known: {counts}.", style="yellow")
     if "open" in unfinished:
         notes.print(
-            "Where conversions are told sooner than their absence, what is left converts too "
+            "Where conversions are reported sooner than their absence, what is left converts too "
             "often: read the log again when no decision is open.",
             style="yellow",
         )

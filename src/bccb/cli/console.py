@@ -1,12 +1,21 @@
-"""Where the command line writes: tables to standard output, everything else to standard error;
-and how its applications look.
-"""
+"""What the command line writes: tables to standard output, everything else to standard error."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from bccb.evaluate.parallel import OnProgress
+from bccb.files import written_whole
+from bccb.report.columns import is_text
 
 # No markup: names of features and files may hold brackets.
 out, notes = Console(markup=False), Console(stderr=True, markup=False)
@@ -18,3 +27,52 @@ SETTINGS: dict[str, Any] = {
     "rich_markup_mode": "markdown",
     "context_settings": {"help_option_names": ["-h", "--help"]},
 }
+
+
+@contextmanager
+def progress_bar(doing: str, at_first: str = " (compiling first)") -> Iterator[OnProgress]:
+    """A bar with the time left, on standard error, which disappears when done.
+
+    Yields a function that takes how much is done, how much there is, and what it is.
+    """
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
+        console=notes,
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task(f"{doing}{at_first}", total=None)
+
+        def show(done: int, total: int, what: str) -> None:
+            bar.update(task, completed=done, total=total, description=f"{doing} {what}".strip())
+
+        yield show
+
+
+def table(
+    rows: Sequence[Mapping[str, str]],
+    title: str | None = None,
+    groups: Sequence[object] | None = None,
+) -> Table:
+    """Rows of text as a table: words to the left, figures to the right.
+
+    ``groups`` has an element for each row; a new section begins where it changes.
+    """
+    result = Table(title=title, box=box.SIMPLE_HEAD, padding=0, show_edge=False)
+    for heading in rows[0]:
+        result.add_column(heading, justify="left" if is_text(heading) else "right", no_wrap=True)
+    groups = groups or [None] * len(rows)
+    for row, group, following in zip(rows, groups, [*groups[1:], groups[-1]], strict=True):
+        result.add_row(*row.values(), end_section=group != following)
+    return result
+
+
+def write_json(path: Path | None, figures: object) -> None:
+    """Write figures to the file of ``--json``, if one is given."""
+    if path is not None:
+        with written_whole(path) as draft:
+            draft.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+        notes.print(f"wrote {path}")

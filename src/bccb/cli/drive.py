@@ -14,13 +14,12 @@ import typer
 from rich import box
 from rich.table import Table
 
-from bccb.cli.columns import takes_columns, tell_of
-from bccb.cli.compare import progress_bar
-from bccb.cli.console import notes, out
-from bccb.cli.traffic import Drive, LoggedTraffic, Plan, SimulatedTraffic, Tally, Traffic
+from bccb.cli.columns import read_with_notes, takes_columns
+from bccb.cli.console import notes, out, progress_bar
+from bccb.cli.options import check_within
+from bccb.cli.traffic import Drive, LoggedTraffic, Plan, SimulatedTraffic, Totals, Traffic
 from bccb.client import Campaign, Client, Report, UnreachableError
 from bccb.data import Columns
-from bccb.data.readers import read_finished
 from bccb.data.schema import quoted
 from bccb.data.simulator import MOST_USERS, Outcome, load_model
 from bccb.data.world import simulate_world
@@ -28,20 +27,34 @@ from bccb.errors import BccbError, InputError
 from bccb.types import Log
 
 USERS, BUDGET = 20_000, 1_000.0
-SHOWN = 60.0  # seconds that it takes, unless told otherwise: long enough to watch
+SHOWN = 60.0  # seconds that it takes without --rate: long enough to watch
 TREATMENT = "offer"  # of simulated users
 AT_FIRST = 1.0  # seconds in which a service must answer for the first time
 MOST_CALLS, MOST_AT_ONCE = 100, 1_000  # at the same time, and users in one of them
 
+Data = Annotated[
+    Path | None,
+    typer.Option("--data", help="Log of a randomised trial, to be played as a shadow campaign."),
+]
+CampaignId = Annotated[
+    str | None,
+    typer.Option("--campaign", metavar="ID", help="Drive this one, instead of a new one."),
+]
+Conversions = Annotated[
+    bool,
+    typer.Option("--conversions", help="Simulated users convert (0.2-0.3 %), not visit (4-5)."),
+]
+Rate = Annotated[
+    float | None,
+    typer.Option(
+        "--rate", help="Users per second; 0: as fast as possible. [default: done in a minute]"
+    ),
+]
+
 
 @takes_columns
 def command(
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data", help="Log of a randomised trial, to be played as a shadow campaign."
-        ),
-    ] = None,
+    data: Data = None,
     columns: Columns | None = None,
     users: Annotated[
         int | None, typer.Option("--users", help="Users that come. [default: 20000, or all]")
@@ -52,35 +65,19 @@ def command(
     policy: Annotated[
         str | None, typer.Option("--policy", help="Of the new campaign. [default: the service's]")
     ] = None,
-    campaign: Annotated[
-        str | None,
-        typer.Option("--campaign", metavar="ID", help="Drive this one, instead of a new one."),
-    ] = None,
-    conversions: Annotated[
-        bool,
-        typer.Option("--conversions", help="Simulated users convert (0.2-0.3 %), not visit (4-5)."),
-    ] = False,
-    rate: Annotated[
-        float | None,
-        typer.Option(
-            "--rate", help="Users a second; 0: as fast as it goes. [default: done in a minute]"
-        ),
-    ] = None,
-    concurrency: Annotated[int, typer.Option("--concurrency", help="Calls at the same time.")] = 16,
-    batch: Annotated[int, typer.Option("--batch", help="Users in one call.")] = 1,
-    delay: Annotated[
-        float, typer.Option("--delay", help="Seconds until an outcome is reported.")
-    ] = 0.0,
-    seed: Annotated[int, typer.Option("--seed", help="Of simulated users and decisions.")] = 0,
+    campaign: CampaignId = None,
+    conversions: Conversions = False,
+    rate: Rate = None,
+    concurrency: Annotated[int, typer.Option(help="Calls at the same time.")] = 16,
+    batch: Annotated[int, typer.Option(help="Users in one call.")] = 1,
+    delay: Annotated[float, typer.Option(help="Seconds until an outcome is reported.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="Of simulated users and decisions.")] = 0,
     url: Annotated[
-        str | None,
-        typer.Option("--url", help="Of the service. [default: $BCCB_URL, or this machine]"),
+        str | None, typer.Option(help="Of the service. [default: $BCCB_URL, or this machine]")
     ] = None,
-    key: Annotated[
-        str | None, typer.Option("--key", help="API key; better given as $BCCB_KEY.")
-    ] = None,
+    key: Annotated[str | None, typer.Option(help="API key; better given as $BCCB_KEY.")] = None,
 ) -> None:
-    """Send users to a running service and tell it what became of them, as a shop would.
+    """Send users to a running service and report their outcomes, as a shop would.
 
     Users are simulated, so the outcome of every action is known, or come from the log of a
     randomised trial: then the campaign is a shadow one, and what the trial did is reported. Ctrl-C
@@ -96,40 +93,38 @@ def command(
 
     `bccb drive --data mine.csv --treatment arm --control none --outcome sale --cost 0.5`
     """
-    _check(rate, concurrency, batch, delay)
-    if campaign is not None and (budget is not None or policy is not None):
-        raise InputError("--campaign", campaign, "given without --budget and --policy")
     log = _read(data, columns, conversions)
     count = _count(users, log)
     plan = Plan(count, count / SHOWN if rate is None else rate, concurrency, batch, delay)
-    wanted = Wanted(campaign, BUDGET if budget is None else budget, policy, seed, conversions)
-    tally, report, page = _play(url, key, wanted, log, plan)
-    out.print(_table(tally, report))
+    _check(plan)
+    wanted = Wanted(campaign, budget, policy, seed, conversions)
+    totals, report, page = _play(url, key, wanted, log, plan)
+    out.print(_table(totals, report))
     out.print(f"the page: {page}", highlight=False, soft_wrap=True)
-    if tally.problem is not None:
-        raise tally.problem
+    if totals.problem is not None:
+        raise totals.problem
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """The campaign to drive, and who comes if they are simulated."""
 
-    campaign: str | None  # the id of one that exists; the rest is for a new one
-    budget: float
+    campaign: str | None  # the id of one that exists; budget and policy are for a new one
+    budget: float | None
     policy: str | None
     seed: int
     conversions: bool
 
+    def __post_init__(self) -> None:
+        if self.campaign is not None and (self.budget is not None or self.policy is not None):
+            raise InputError("--campaign", self.campaign, "given without --budget and --policy")
 
-def _check(rate: float | None, concurrency: int, batch: int, delay: float) -> None:
-    for option, value, least, most in (
-        ("--rate", rate or 0.0, 0, 1e6),
-        ("--concurrency", concurrency, 1, MOST_CALLS),
-        ("--batch", batch, 1, MOST_AT_ONCE),
-        ("--delay", delay, 0, 1e6),
-    ):
-        if not least <= value <= most:
-            raise InputError(option, value, f"from {least} to {most:,.0f}")
+
+def _check(plan: Plan) -> None:
+    check_within("--rate", plan.rate, 0, 1e6)
+    check_within("--concurrency", plan.concurrency, 1, MOST_CALLS)
+    check_within("--batch", plan.batch, 1, MOST_AT_ONCE)
+    check_within("--delay", plan.delay, 0, 1e6)
 
 
 def _read(data: Path | None, columns: Columns | None, conversions: bool) -> Log | None:
@@ -140,9 +135,7 @@ def _read(data: Path | None, columns: Columns | None, conversions: bool) -> Log 
         return None
     if conversions:
         raise InputError("--conversions", conversions, "used on simulated users, without --data")
-    reading = read_finished(data, columns)
-    tell_of(reading, columns)
-    log = reading.log
+    log = read_with_notes(data, columns)
     if log.probabilities is not None:
         allowed = "left out: a shadow campaign needs a randomised trial; bccb evaluate does not"
         raise InputError("the probabilities of the log", "given", allowed)
@@ -159,7 +152,7 @@ def _count(users: int | None, log: Log | None) -> int:
 
 def _play(
     url: str | None, key: str | None, wanted: Wanted, log: Log | None, plan: Plan
-) -> tuple[Tally, Report, str]:
+) -> tuple[Totals, Report, str]:
     """Drive the campaign under a progress bar; what came of it, and where to see it."""
     _greet(url, key)
     with Client(url, key) as client:
@@ -167,24 +160,22 @@ def _play(
         traffic = _traffic(campaign or None, wanted, log, plan.users)
         campaign = campaign or _create(client, wanted, traffic, plan.users)
         page = f"{client.url}/#/campaigns/{campaign.id}"
-        told_where = f"driving campaign {campaign.id}: watch it at {page}"
-        notes.print(told_where, highlight=False, soft_wrap=True)
-        with progress_bar() as bar:
-            task = bar.add_task("deciding", total=plan.users)
+        where = f"driving campaign {campaign.id}: watch it at {page}"
+        notes.print(where, highlight=False, soft_wrap=True)
+        with progress_bar("deciding", at_first="") as show:
 
-            def told(decided: int) -> None:
+            def on_decided(decided: int) -> None:
                 waiting = decided == plan.users and plan.delay > 0
-                doing = "waiting for outcomes" if waiting else "deciding"
-                bar.update(task, completed=decided, description=doing)
+                show(decided, plan.users, "- waiting for outcomes" if waiting else "")
 
-            tally = Drive(client, campaign, traffic, plan, told).run()
-        if isinstance(tally.problem, UnreachableError):
-            raise tally.problem
-        return tally, client.report(campaign), page
+            totals = Drive(client, campaign, traffic, plan, on_decided).run()
+        if isinstance(totals.problem, UnreachableError):
+            raise totals.problem
+        return totals, client.report(campaign), page
 
 
 def _greet(url: str | None, key: str | None) -> None:
-    """Tell at once where nobody is there."""
+    """Fail at once where no service answers."""
     with Client(url, key, patience=AT_FIRST) as client:
         try:
             client.campaigns()
@@ -222,7 +213,7 @@ def _create(client: Client, wanted: Wanted, traffic: Traffic, users: int) -> Cam
     now = time.strftime("%Y%m%d-%H%M%S")
     return client.create_campaign(
         f"drive-{now}-{secrets.token_hex(2)}",
-        budget=wanted.budget,
+        budget=BUDGET if wanted.budget is None else wanted.budget,
         features=traffic.features,
         treatments=traffic.treatments,
         users=users,
@@ -232,36 +223,36 @@ def _create(client: Client, wanted: Wanted, traffic: Traffic, users: int) -> Cam
     )
 
 
-def _table(tally: Tally, report: Report) -> Table:
+def _table(totals: Totals, report: Report) -> Table:
     campaign = report.campaign
     title = f"{campaign.name} ({campaign.mode})"
     table = Table(title=title, box=box.SIMPLE_HEAD, show_header=False, padding=0)
     table.add_column(no_wrap=True, min_width=20)
     table.add_column()
-    for name, value in _lines(tally, report).items():
+    for name, value in _lines(totals, report).items():
         table.add_row(name, value)
     return table
 
 
-def _lines(tally: Tally, report: Report) -> dict[str, str]:
+def _lines(totals: Totals, report: Report) -> dict[str, str]:
     campaign, sure = report.campaign, report.incremental
     would = "" if campaign.mode == "live" else "would be "
     spent = campaign.spent + campaign.reserved
     lines = {
-        "users": f"{tally.decided:,} in {tally.seconds:,.1f} s",
+        "users": f"{totals.decided:,} in {totals.seconds:,.1f} s",
         f"{would}treated": f"{campaign.treated:,}",
         f"{would}spent": f"{spent:,.2f} of {campaign.budget:,.2f}",
         "conversions": f"{sum(arm.conversions for arm in report.arms):,.0f}",
         "incremental (95 %)": "not known yet",
     }
-    if tally.interrupted:
+    if totals.interrupted:
         lines["users"] += ", then stopped"
     if sure is not None:
         lines["incremental (95 %)"] = f"{sure.value:,.1f} ({sure.low:,.1f} to {sure.high:,.1f})"
-    if not math.isnan(tally.caused):
-        lines["really caused"] = f"{tally.caused:,.1f}, known because the users are simulated"
-    if tally.latencies:
-        middle, late = np.percentile(tally.latencies, (50, 99)) * 1_000
-        lines["decisions a second"] = f"{tally.decided / tally.seconds:,.0f}"
+    if not math.isnan(totals.caused):
+        lines["really caused"] = f"{totals.caused:,.1f}, known because the users are simulated"
+    if totals.latencies:
+        middle, late = np.percentile(totals.latencies, (50, 99)) * 1_000
+        lines["decisions per second"] = f"{totals.decided / totals.seconds:,.0f}"
         lines["latency"] = f"{middle:.1f} ms at the median, {late:.1f} ms at 99 %"
     return lines

@@ -6,20 +6,16 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import box
-from rich.table import Table
 
-from bccb.cli.columns import takes_columns, tell_of
-from bccb.cli.compare import check_json, progress_bar, write_json
-from bccb.cli.console import out
+from bccb.cli.columns import read_with_notes, takes_columns
+from bccb.cli.console import out, progress_bar, table, write_json
+from bccb.cli.options import FORMATS, JsonFile, check_policies
 from bccb.data import Columns
-from bccb.data.readers import read_finished
 from bccb.errors import InputError
-from bccb.evaluate.estimates import Estimate
-from bccb.evaluate.evaluation import Evaluation, evaluate_log, evaluate_policies, unsuitable
-from bccb.evaluate.outcome_model import outcome_rates
+from bccb.evaluate.evaluation import Evaluation, evaluate_with_others, unsuitable
 from bccb.money import budget_in_micros
-from bccb.policies import POLICIES, spec_of
+from bccb.policies import POLICIES
+from bccb.report.results import evaluation_rows
 from bccb.types import Log
 
 MOST_SEED = 2**32 - 1
@@ -27,10 +23,7 @@ MOST_SEED = 2**32 - 1
 
 @takes_columns
 def command(
-    file: Annotated[
-        Path,
-        typer.Argument(metavar="LOG", help="Log of decisions: .csv, .csv.gz, .ndjson or .parquet."),
-    ],
+    file: Annotated[Path, typer.Argument(metavar="LOG", help=f"Log of decisions: {FORMATS}.")],
     columns: Columns | None = None,
     policy: Annotated[
         list[str] | None,
@@ -41,11 +34,9 @@ def command(
         typer.Option("--budget", help="Money of the other policies. [default: the log's spend]"),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of the other policies' own draws.")] = 0,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write every figure here.")
-    ] = None,
+    json_file: JsonFile = None,
 ) -> None:
-    """Tell the conversions that the decisions of a log caused, and what each of them cost.
+    """Estimate the conversions that the decisions of a log caused, and what each cost.
 
     The log has a row for each decision in the order they were made: features, what was done, its
     probability, what it cost, and the outcome. Without a column of probabilities it is taken for a
@@ -59,87 +50,23 @@ def command(
     `bccb evaluate mine.csv --treatment arm --control none --outcome sale --cost price
     --probability p --policy bccb --policy cheapest-first --budget 1000`
     """
-    _check(policy or [], budget, seed, json_file)
-    reading = read_finished(file, columns)
-    tell_of(reading, columns)
-    log = reading.log
-    names = [name for name in policy or POLICIES if not unsuitable(name)]
-    found = _evaluate(log, names, budget, seed)
-    write_json(json_file, [one.figures() for one in found])
-    out.print(_table(found, file.name))
-    _print_notes(log, found, [unsuitable(name) for name in policy or POLICIES])
-
-
-def _check(policies: list[str], budget: float | None, seed: int, json_file: Path | None) -> None:
-    for name in policies:
-        spec_of(name)
-    if len(set(policies)) < len(policies):
-        raise InputError("--policy", policies, "named once each")
+    check_policies(policy or [])
     if budget is not None:
         budget_in_micros(budget, "--budget")
     if not 0 <= seed <= MOST_SEED:
         raise InputError("--seed", seed, f"from 0 to {MOST_SEED}")
-    check_json(json_file)
+    log = read_with_notes(file, columns)
+    names = [name for name in policy or POLICIES if not unsuitable(name)]
+    with progress_bar("evaluating") as show:
+        evaluations = evaluate_with_others(log, names, budget, seed, progress=show)
+    write_json(json_file, [one.figures() for one in evaluations])
+    rows, groups = evaluation_rows(evaluations)
+    out.print(table(rows, f"{file.name}: {log.users:,} users", groups))
+    _print_notes(log, evaluations, [unsuitable(name) for name in policy or POLICIES])
 
 
-def _evaluate(log: Log, names: list[str], budget: float | None, seed: int) -> list[Evaluation]:
-    """The log's own evaluation, then the others', under a progress bar."""
-    with progress_bar() as bar:
-        task = bar.add_task("fitting the outcome model", total=len(names) + 1)
-        rates = outcome_rates(log)
-        found = [evaluate_log(log, rates)]
-        bar.update(task, advance=1, description="other policies (compiling first)")
-        money = found[0].spend if budget is None else budget
-        if not money:
-            raise InputError("what this log spent", money, "above 0, or --budget given")
-        for other in evaluate_policies(log, rates, names, money, seed):
-            found.append(other)
-            bar.update(task, advance=1, description=other.policy)
-    return found
-
-
-def _table(found: list[Evaluation], name: str) -> Table:
-    """A block of three lines for each policy, one for each method."""
-    title = f"{name}: {found[0].users:,} users"
-    table = Table(title=title, box=box.SIMPLE_HEAD, padding=0, show_edge=False)
-    table.add_column("policy, treated, spend", no_wrap=True)
-    table.add_column("by", no_wrap=True)
-    for heading in ("incremental (95 %)", "cost of each (95 %)"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for one in found:
-        learned = "" if one.learned is None else f", learned {_count(one.learned)}"
-        about = [one.policy, f" {_count(one.treated)} for {one.spend:,.2f}"]
-        about += [f" ESS {_count(one.effective_users)}{learned}"]
-        if not one.estimates:
-            table.add_row("\n".join(about), "", "not known", "not known")
-        for text, line in zip(about, one.estimates, strict=False):
-            table.add_row(text, line.method, _incremental(line), _cost(one, line))
-        table.add_section()
-    return table
-
-
-def _incremental(line: Estimate) -> str:
-    return f"{line.incremental:,.1f} ({line.low:,.1f} to {line.high:,.1f})"
-
-
-def _cost(found: Evaluation, line: Estimate) -> str:
-    each = found.cost_per_incremental(line)
-    if each is not None:
-        return f"{_money(each.value)} ({_money(each.low)} to {_money(each.high)})"
-    least = f", above {_money(found.told_spend / line.high)}" if line.high > 0 else ""
-    return f"not known{least}"
-
-
-def _money(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:,.2f}"
-
-
-def _count(number: float) -> str:
-    return f"{number:,.0f}" if number < 100_000 else f"{number / 1000:,.0f}k"
-
-
-def _print_notes(log: Log, found: list[Evaluation], left_out: list[str]) -> None:
-    own = found[0]
+def _print_notes(log: Log, evaluations: list[Evaluation], left_out: list[str]) -> None:
+    own = evaluations[0]
     out.print(
         f"{own.conversions:,.0f} of the {own.treated:,} treated users converted; incremental are "
         "those conversions that the treatments caused. ESS: how many users drawn at random the "
@@ -153,7 +80,7 @@ def _print_notes(log: Log, found: list[Evaluation], left_out: list[str]) -> None
             f"user had the same: {shares} (control first).",
             style="yellow",
         )
-    for one in found:
+    for one in evaluations:
         for said in one.warnings:
             out.print(f"{one.policy}: {said}", style="yellow")
     for said in filter(None, left_out):

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from bccb.cli.console import SETTINGS, notes, out
-from bccb.cli.serve import DEFAULT_LEDGER, LedgerFile
+from bccb.cli.options import LEDGER, LedgerFile
 from bccb.ledger.keys import make_key, revoke_key
 from bccb.ledger.moment import as_time
 from bccb.ledger.opening import open_ledger
@@ -27,7 +27,7 @@ def create(
             "--scope", help="admin: everything; decide: decisions and outcomes; read: look."
         ),
     ] = Scope.DECIDE,
-    ledger: LedgerFile = DEFAULT_LEDGER,
+    ledger: LedgerFile = LEDGER,
 ) -> None:
     """Make a key and print it: it is shown this once, and kept as a hash.
 
@@ -44,7 +44,7 @@ def create(
 
 
 @app.command("list")
-def list_keys(ledger: LedgerFile = DEFAULT_LEDGER) -> None:
+def list_keys(ledger: LedgerFile = LEDGER) -> None:
     """List the keys, without their secrets."""
     table = Table("id", "name", "scope", "made", "revoked", box=None)
     with closing(open_ledger(ledger, read_only=True)) as file:
@@ -57,8 +57,8 @@ def list_keys(ledger: LedgerFile = DEFAULT_LEDGER) -> None:
 
 @app.command("revoke")
 def revoke(
-    key: Annotated[str, typer.Argument(metavar="ID", help="As `bccb keys list` tells it.")],
-    ledger: LedgerFile = DEFAULT_LEDGER,
+    key: Annotated[str, typer.Argument(metavar="ID", help="As `bccb keys list` shows it.")],
+    ledger: LedgerFile = LEDGER,
 ) -> None:
     """Revoke a key; a running service notices within a second."""
     with closing(open_ledger(ledger)) as file:

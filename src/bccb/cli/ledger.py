@@ -16,6 +16,8 @@ from bccb.serve.code import Code
 from bccb.serve.recovery import check_seals, fold, load
 from bccb.serve.refold import refold as fold_anew
 
+LedgerArgument = Annotated[str, typer.Argument(metavar="FILE", help="The ledger.")]
+
 app = typer.Typer(help="Look after the ledger of the service.", **SETTINGS)
 
 
@@ -26,7 +28,7 @@ def group() -> None:
 
 @app.command("backup")
 def backup(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The ledger.")],
+    file: LedgerArgument,
     to: Annotated[Path, typer.Argument(metavar="OUT", help="File to write.")],
 ) -> None:
     """Copy a ledger as it is now, also while a service runs on it.
@@ -42,9 +44,7 @@ def backup(
 
 
 @app.command("verify")
-def verify(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The ledger.")],
-) -> None:
+def verify(file: LedgerArgument) -> None:
     """Fold all journals anew, and compare with what recovery gives.
 
     Events that another version of bccb wrote cannot be made anew: of those the seals are checked.
@@ -77,13 +77,13 @@ def _verify(ledger: Reader, account: Account) -> None:
     if start is not None:
         check_seals(ledger, account, start.sequence)
     if load(ledger, account).to_bytes() != fold(ledger, account, start).to_bytes():
-        told = "the fold of its journal is not what its snapshot says"
-        raise DamagedError(f"campaign {account.id} is damaged: {told}")
+        reason = "the fold of its journal is not what its snapshot says"
+        raise DamagedError(f"campaign {account.id} is damaged: {reason}")
 
 
 @app.command("refold")
 def refold(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The ledger.")],
+    file: LedgerArgument,
     campaign: Annotated[str, typer.Argument(metavar="CAMPAIGN", help="The campaign's id.")],
 ) -> None:
     """Accept what this version makes of a campaign that another one wrote.
@@ -100,10 +100,12 @@ def refold(
     with closing(open_ledger(file)) as ledger, notes.status("folding"):
         ledger.own()
         ledger.check_whole()
-        account, found = fold_anew(ledger, campaign)
-    told = "all come out as recorded"
-    if found.events:
-        counts = ", ".join(f"{name} {count:,}" for name, count in sorted(found.fields.items()))
-        told = f"{found.events:,} differ, from event {found.first:,} on ({counts}); accepted"
-    line = f"campaign {account.id}: {account.sequence:,} events, {told}"
+        account, differences = fold_anew(ledger, campaign)
+    result = "all come out as recorded"
+    if differences.events:
+        fields = sorted(differences.fields.items())
+        counts = ", ".join(f"{name} {count:,}" for name, count in fields)
+        first = f"from event {differences.first:,} on"
+        result = f"{differences.events:,} differ, {first} ({counts}); accepted"
+    line = f"campaign {account.id}: {account.sequence:,} events, {result}"
     out.print(line, highlight=False, soft_wrap=True)

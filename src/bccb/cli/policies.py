@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich import box
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
 
-from bccb.cli.console import out
-from bccb.policies import POLICIES, spec_of
+from bccb.cli.console import out, table
+from bccb.policies import spec_of
+from bccb.report.results import KINDS, needs_of, policy_rows
 from bccb.spec import Spec
-
-KINDS = ("estimator", "explorer", "pacer")
 
 
 def command(
@@ -28,32 +25,12 @@ def command(
 
     `bccb policies bccb`
     """
-    out.print(_table() if name is None else _details(spec_of(name)), highlight=False)
-
-
-def _table() -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False)
-    for heading in ("policy", *KINDS, "cost", "needs"):
-        table.add_column(heading, no_wrap=True)
-    for spec in POLICIES.values():
-        table.add_row(
-            spec.name,
-            *(part.about for part in spec.composition.components),
-            "yes" if spec.composition.cost_aware else "no",
-            _needs(spec),
-        )
-    return table
-
-
-def _needs(spec: Spec) -> str:
-    if spec.needs_effects:
-        return "effects"
-    return "history" if spec.needs_history else ""
+    out.print(table(policy_rows()) if name is None else _details(spec_of(name)), highlight=False)
 
 
 def _details(spec: Spec) -> Group:
     """The policy in a sentence, then the parameters of each of its parts."""
-    needs = f" It needs {_needs(spec)}." if _needs(spec) else ""
+    needs = f" It needs {needs_of(spec)}." if needs_of(spec) else ""
     cost = "" if spec.composition.cost_aware else " It ignores the cost."
     parts: list[RenderableType] = [spec.name, Padding(f"{spec.about}.{needs}{cost}", (0, 0, 0, 2))]
     for kind, part in zip(KINDS, spec.composition.components, strict=True):

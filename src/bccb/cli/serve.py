@@ -11,21 +11,14 @@ from typing import Annotated
 import typer
 
 from bccb.cli.console import notes, out
+from bccb.cli.options import LEDGER, LedgerFile
 from bccb.serve.access import Access, check_exposure
 from bccb.serve.server import bind, opened, serve
 
-LedgerFile = Annotated[
-    str,
-    typer.Option(
-        "--ledger", metavar="FILE", help="The SQLite file of the service.", envvar="BCCB_LEDGER"
-    ),
-]
-DEFAULT_LEDGER = "bccb.sqlite"
-
 
 @contextmanager
-def ending_in_peace() -> Iterator[None]:
-    """A signal ends the service in peace: everything is kept."""
+def stopped_by_signal() -> Iterator[None]:
+    """A signal stops the service without an error: everything is kept."""
     try:
         yield
     except KeyboardInterrupt:
@@ -37,7 +30,7 @@ def command(
         str, typer.Option("--host", help="Address to listen on; any but loopback needs API keys.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", help="Port; 0 picks a free one.")] = 8000,
-    ledger: LedgerFile = DEFAULT_LEDGER,
+    ledger: LedgerFile = LEDGER,
 ) -> None:
     """Decide over HTTP, from a durable ledger that cannot overspend.
 
@@ -48,12 +41,12 @@ def command(
     `bccb serve --host 0.0.0.0 --ledger campaigns.sqlite`, after `bccb keys create`
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    with ending_in_peace(), ExitStack() as stack:
+    with stopped_by_signal(), ExitStack() as stack:
         check_exposure(ledger, host)
         listener = stack.enter_context(closing(bind(host, port)))
         with notes.status("reading the ledger") as status:
-            told = "reading the ledger: {}"
-            books = stack.enter_context(opened(ledger, lambda n: status.update(told.format(n))))
+            reading = "reading the ledger: {}"
+            books = stack.enter_context(opened(ledger, lambda n: status.update(reading.format(n))))
         keys = stack.enter_context(closing(books.ledger.reader()))
         access = Access(keys, host)
         shown = f"[{host}]" if ":" in host else host

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Event, Lock, Thread
-from typing import Literal, Protocol
+from typing import ClassVar, Literal
 
 from bccb.client import Campaign, Client, DecisionAnswer, Outcome, User
 from bccb.client.calls import new_id
@@ -20,50 +21,42 @@ MOST_AT_ONCE = 1_000  # decisions or outcomes in one call
 TICK = 0.02  # seconds between looks at the outcomes that are due
 
 
-class Traffic(Protocol):
+class Traffic(ABC):
     """Users and what becomes of them."""
 
-    @property
-    def features(self) -> tuple[str, ...]:
-        """Their names."""
+    mode: ClassVar[Literal["live", "shadow"]]  # of the campaign: whether its answers are acted on
 
-    @property
-    def treatments(self) -> tuple[str, ...]:
-        """Their names."""
-
-    @property
-    def mode(self) -> Literal["live", "shadow"]:
-        """Of the campaign: whether its answers are acted on."""
+    def __init__(
+        self, source: World | Log, features: tuple[str, ...], treatments: tuple[str, ...]
+    ) -> None:
+        self.source, self.features, self.treatments = source, features, treatments
+        self.run = new_id()
 
     def user(self, row: int) -> User:
-        """The user who comes as number ``row``."""
+        """The user who comes as number ``row``, with an id of this run."""
+        features = zip(self.features, self.source.features[row].tolist(), strict=True)
+        costs = zip(self.treatments, self.source.costs[row].tolist(), strict=True)
+        return User(dict(features), dict(costs), f"{self.run}-{row}")
 
+    @abstractmethod
     def outcome(self, row: int, answer: DecisionAnswer) -> Outcome:
         """What became of this user after the answer of the service."""
 
+    @abstractmethod
     def caused(self, row: int, answer: DecisionAnswer) -> float:
         """The conversions that the answer caused in expectation; NaN where nobody knows."""
 
 
-@dataclass(slots=True)
-class SimulatedTraffic:
-    """Users of a world: they do as they are treated."""
+class SimulatedTraffic(Traffic):
+    """Users of a world: they are treated as the service says."""
 
-    world: World
-    features: tuple[str, ...]
-    treatments: tuple[str, ...]
-    run: str = field(default_factory=new_id)
+    mode = "live"
 
-    @property
-    def mode(self) -> Literal["live", "shadow"]:
-        """They are treated as the service says."""
-        return "live"
-
-    def user(self, row: int) -> User:
-        """With an id of this run."""
-        features = zip(self.features, self.world.features[row].tolist(), strict=True)
-        costs = zip(self.treatments, self.world.costs[row].tolist(), strict=True)
-        return User(dict(features), dict(costs), f"{self.run}-{row}")
+    def __init__(
+        self, world: World, features: tuple[str, ...], treatments: tuple[str, ...]
+    ) -> None:
+        super().__init__(world, features, treatments)
+        self.world = world
 
     def outcome(self, row: int, answer: DecisionAnswer) -> Outcome:
         """By the user's own draw, and the rate of what was done."""
@@ -79,38 +72,19 @@ class SimulatedTraffic:
         return 0 if answer.treatment is None else 1 + self.treatments.index(answer.treatment)
 
 
-@dataclass(slots=True)
-class LoggedTraffic:
-    """Users of a trial: what was done to them stands in its log, whatever the service says."""
+class LoggedTraffic(Traffic):
+    """Users of a trial, who were treated before the service was asked."""
 
-    log: Log
-    run: str = field(default_factory=new_id)
+    mode = "shadow"
 
-    @property
-    def features(self) -> tuple[str, ...]:
-        """Of the log."""
-        return self.log.feature_names
-
-    @property
-    def treatments(self) -> tuple[str, ...]:
-        """Of the log."""
-        return self.log.treatment_names
-
-    @property
-    def mode(self) -> Literal["live", "shadow"]:
-        """They were treated before the service was asked."""
-        return "shadow"
-
-    def user(self, row: int) -> User:
-        """With an id of this run."""
-        features = zip(self.log.feature_names, self.log.features[row].tolist(), strict=True)
-        costs = zip(self.log.treatment_names, self.log.costs[row].tolist(), strict=True)
-        return User(dict(features), dict(costs), f"{self.run}-{row}")
+    def __init__(self, log: Log) -> None:
+        super().__init__(log, log.feature_names, log.treatment_names)
+        self.log = log
 
     def outcome(self, row: int, answer: DecisionAnswer) -> Outcome:
         """As logged, with what the trial did."""
         action = int(self.log.actions[row])
-        done = None if action == 0 else self.log.treatment_names[action - 1]
+        done = None if action == 0 else self.treatments[action - 1]
         return Outcome(answer.decision_id, float(self.log.outcomes[row]), done)
 
     def caused(self, row: int, answer: DecisionAnswer) -> float:
@@ -123,14 +97,14 @@ class Plan:
     """How the traffic comes."""
 
     users: int
-    rate: float  # users a second; 0 for as fast as it goes
+    rate: float  # users per second; 0 for as fast as possible
     concurrency: int = 16  # calls at the same time
     batch: int = 1  # users in a call
     delay: float = 0.0  # seconds until an outcome is known
 
 
 @dataclass(slots=True)
-class Tally:
+class Totals:
     """What came of the traffic."""
 
     decided: int = 0
@@ -154,15 +128,15 @@ class Drive:
         campaign: Campaign,
         traffic: Traffic,
         plan: Plan,
-        told: Callable[[int], None] = lambda decided: None,
+        on_decided: Callable[[int], None] = lambda decided: None,
     ) -> None:
         self.client, self.campaign, self.traffic = client, campaign, traffic
-        self.plan, self.told, self.tally = plan, told, Tally()
+        self.plan, self.on_decided, self.totals = plan, on_decided, Totals()
         self.starts, self.lock = iter(range(0, plan.users, plan.batch)), Lock()
         self.owed: deque[tuple[float, Outcome]] = deque()  # in the order in which they are due
         self.stopping, self.decided_all = Event(), Event()
 
-    def run(self) -> Tally:
+    def run(self) -> Totals:
         """Until all users came, the service refuses or Ctrl-C is pressed.
 
         What was decided by then still gets its outcomes, at once if it was stopped.
@@ -171,17 +145,17 @@ class Drive:
         deciders = [self._start(self._decide) for _ in range(self.plan.concurrency)]
         reporter = self._start(self._report)
         self._wait_for(*deciders)
-        self.tally.seconds = time.monotonic() - self.began
+        self.totals.seconds = time.monotonic() - self.began
         self.decided_all.set()
         self._wait_for(reporter)
-        return self.tally
+        return self.totals
 
     def _start(self, work: Callable[[], None]) -> Thread:
         def until_refused() -> None:
             try:
                 work()
             except BccbError as problem:
-                self.tally.problem = self.tally.problem or problem
+                self.totals.problem = self.totals.problem or problem
                 self.stopping.set()
 
         thread = Thread(target=until_refused, daemon=True)  # ends with Ctrl-C for the second time
@@ -194,9 +168,9 @@ class Drive:
                 for thread in threads:
                     thread.join(TICK)  # not for ever: Ctrl-C must get through on every system
             except KeyboardInterrupt:
-                if self.tally.interrupted:
+                if self.totals.interrupted:
                     raise
-                self.tally.interrupted = True
+                self.totals.interrupted = True
                 self.stopping.set()
 
     def _decide(self) -> None:
@@ -209,22 +183,22 @@ class Drive:
             users = [self.traffic.user(row) for row in rows]
             began = time.perf_counter()
             answers = self.client.decide_many(self.campaign, users)
-            self._take(rows, answers, time.perf_counter() - began)
+            self._record(rows, answers, time.perf_counter() - began)
 
     def _pause_until(self, start: int) -> bool:
         """Until it is time for the user who comes as number ``start``; whether to stop instead."""
         due = self.began + start / self.plan.rate if self.plan.rate else 0.0
         return self.stopping.wait(max(0.0, due - time.monotonic()))
 
-    def _take(self, rows: range, answers: tuple[DecisionAnswer, ...], seconds: float) -> None:
+    def _record(self, rows: range, answers: tuple[DecisionAnswer, ...], seconds: float) -> None:
         with self.lock:
             due = time.monotonic() + self.plan.delay
             for row, answer in zip(rows, answers, strict=True):
                 self.owed.append((due, self.traffic.outcome(row, answer)))
-                self.tally.caused += self.traffic.caused(row, answer)
-            self.tally.latencies.append(seconds)
-            self.tally.decided += len(rows)
-            self.told(self.tally.decided)
+                self.totals.caused += self.traffic.caused(row, answer)
+            self.totals.latencies.append(seconds)
+            self.totals.decided += len(rows)
+            self.on_decided(self.totals.decided)
 
     def _report(self) -> None:
         while self.owed or not self.decided_all.is_set():

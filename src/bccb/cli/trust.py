@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from bccb.cli.compare import check_jobs
-from bccb.cli.studies import show, with_progress
+from bccb.cli.console import progress_bar
+from bccb.cli.options import CORES, Jobs, ResultsFolder
+from bccb.cli.studies import show_report
 from bccb.experiments import run_trust
 from bccb.experiments.trust import QUICK, Setup
 
 
 def command(
-    folder: Annotated[Path, typer.Option("--out", help="Folder for results.")] = Path("trust"),
+    folder: ResultsFolder = Path("trust"),
     users: Annotated[
         list[int] | None,
         typer.Option("--users", help="Users in a stream; may be repeated. [default: 1000 to 1e6]"),
@@ -34,9 +33,7 @@ def command(
         typer.Option("--comparisons", help="Of each policy with its copy. [default: 1000]"),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A small part of it, to try out.")] = False,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", help="Processes; default all cores.")
-    ] = None,
+    jobs: Jobs = CORES,
 ) -> None:
     """Measure, where the truth is known, what policies cause and whether our figures are right.
 
@@ -53,11 +50,11 @@ def command(
 
     `bccb trust --users 1000 --users 10000 --users 100000 --seeds 50`
     """
-    check_jobs(jobs)
     sizes = tuple(sorted(set(users))) if users else None
     given: dict[str, Any] = {"sizes": sizes, "seeds": seeds}
     given |= {"repetitions": repetitions, "comparisons": comparisons}
     changed = {name: value for name, value in given.items() if value is not None}
     setup = replace(QUICK if quick else Setup(), **changed)
-    work = partial(run_trust, setup, jobs=jobs or os.cpu_count() or 1, folder=folder)
-    show(with_progress(lambda progress: work(progress=progress)), folder, setup)
+    with progress_bar("running") as show:
+        report = run_trust(setup, jobs=jobs, folder=folder, progress=show)
+    show_report(report, folder, setup)

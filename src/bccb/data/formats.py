@@ -1,4 +1,4 @@
-"""Files of rows: which formats there are, and how their columns are found."""
+"""Files of rows: which formats there are, and how they are opened."""
 
 from __future__ import annotations
 

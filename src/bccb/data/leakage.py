@@ -40,18 +40,20 @@ def leaks(log: Log) -> tuple[Leak, ...]:
     if log.users > MOST_ROWS:
         rows = np.random.default_rng(SEED).choice(log.users, MOST_ROWS, replace=False)
     outcomes = log.outcomes[rows]
-    found = []
+    suspects = []
     for name, values in zip(log.feature_names, log.features[rows].T, strict=True):
         ones, zeros = outcomes_by_value(values, outcomes)
         area = area_under_curve(ones, zeros)
         distance = max(area, 1 - area)
         if distance > MOST_AREA:
-            said = f"feature {name} alone tells the outcome"
-            found.append(Leak(name, distance, f"{said} (area under the ROC curve {distance:.3f})"))
+            warning = f"feature {name} alone tells the outcome"
+            suspects.append(
+                Leak(name, distance, f"{warning} (area under the ROC curve {distance:.3f})")
+            )
         elif side := constant_side(ones, zeros):
-            said = f"on one side of a threshold of feature {name}, {side}"
-            found.append(Leak(name, distance, said))
-    return tuple(found)
+            warning = f"on one side of a threshold of feature {name}, {side}"
+            suspects.append(Leak(name, distance, warning))
+    return tuple(suspects)
 
 
 def outcomes_by_value(values: Floats, outcomes: Floats) -> tuple[Floats, Floats]:

@@ -38,7 +38,7 @@ MOST_LEVELS = 50  # of a categorical feature, and of the treatment column
 def read_log(path: FilePath, columns: Columns | None = None) -> Log:
     """Read the log of a trial from a .csv, .csv.gz, .parquet, .ndjson or .jsonl file.
 
-    Text and true/false features become one column for each level but the most frequent, such as
+    Text and true/false features become one column for each level except the most frequent, such as
     ``channel=Web``. Without ``columns`` the file must be one that `write_log` or the service wrote.
     """
     return read_finished(path, columns).log
@@ -46,7 +46,7 @@ def read_log(path: FilePath, columns: Columns | None = None) -> Log:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A log from a file, and what its reader should be told about how it was read."""
+    """A log from a file, and what to report about how it was read."""
 
     log: Log
     unfinished: dict[str, int]  # rows left out because they have no outcome yet, by their status

@@ -15,7 +15,7 @@ from bccb.types import Log
 
 MOST_LISTED = 20  # names in one error message
 OPTIONAL = ("probability", "status", "positive")  # names that a log may do without
-METADATA_KEY = "bccb"  # in the metadata of Parquet files that tell their own columns
+METADATA_KEY = "bccb"  # in the metadata of Parquet files that describe their own columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +30,17 @@ class Columns:
     'visit'
     """
 
-    treatment: str  # the column that tells the arm
+    treatment: str  # the column with the arm
     control: str  # its value for "left alone"
     outcome: str  # a column of numbers in the range of bccb.outcome, of true/false, or of two texts
     features: tuple[str, ...] = ()  # empty: every column that no other field names
     treatments: tuple[str, ...] = ()  # actions 1..K in this order, other rows are dropped;
-    # empty: every value but the control, sorted
+    # empty: every value except the control, sorted
     cost: str | tuple[str, ...] | float | None = None  # a column, one for each treatment, the
     # same cost for all, or the paper's log-normal costs
     excluded: tuple[str, ...] = ()  # never features: identifiers, what happened after treatment
     effects: tuple[str, ...] = ()  # the true effect of each treatment, known in simulations
-    shares: tuple[float, ...] = ()  # of actions 0..K, where the design of the trial tells them
+    shares: tuple[float, ...] = ()  # of actions 0..K, where the design of the trial gives them
     probability: str | None = None  # a column: how likely the action was, in a log of decisions
     status: str | None = None  # a column: why an outcome is missing, in a log of the service; rows
     # without an outcome are then left out, not refused
@@ -86,7 +86,7 @@ class Columns:
             checks.number(field, value)
 
     def metadata(self) -> dict[str, str]:
-        """What a Parquet file keeps of them, so that readers need not be told."""
+        """What a Parquet file keeps of them, so that readers need no options."""
         return {METADATA_KEY: json.dumps(asdict(self))}
 
     @property
@@ -103,7 +103,7 @@ class Columns:
 
     @property
     def status_columns(self) -> tuple[str, ...]:
-        """The name of the column that tells why an outcome is missing, none without one."""
+        """The name of the column that says why an outcome is missing, none without one."""
         return () if self.status is None else (self.status,)
 
     def features_among(self, present: Sequence[str]) -> tuple[str, ...]:

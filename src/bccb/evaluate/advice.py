@@ -13,9 +13,9 @@ from bccb import checks
 from bccb.data.simulator import MOST_USERS, Outcome, load_model
 from bccb.errors import InputError
 from bccb.evaluate.choice import Choice, Evidence, choose
-from bccb.evaluate.parallel import fan_out
-from bccb.evaluate.rivals import Gains, Run, measure, rivals_of
-from bccb.evaluate.statistics import Interval
+from bccb.evaluate.parallel import OnProgress, fan_out
+from bccb.evaluate.rivals import Gains, RivalRun, measure, rivals_of
+from bccb.evaluate.statistics import Limits
 from bccb.evaluate.trials import LoggedTrials, SimulatedTrials, Trial
 from bccb.money import budget_in_micros
 from bccb.types import Floats, Log
@@ -28,7 +28,7 @@ FEWEST = 20  # conversions of each arm, half of them in a stream and half in his
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What was asked about, and what it could be measured with."""
+    """The question, and the sizes at which it was measured."""
 
     budget: float
     users: int
@@ -51,7 +51,7 @@ class Rival:
     spend: float
     learned: float
     behind: float  # the recommended one's incremental conversions, less its own
-    interval: Interval  # of that difference
+    interval: Limits  # of that difference
     note: str = ""
 
 
@@ -61,9 +61,9 @@ class Advice:
 
     setting: Setting
     choice: Choice
-    incremental: Interval  # of the recommended policy
+    incremental: Limits  # of the recommended policy
     rivals: tuple[Rival, ...]  # the recommended one first, then by what they caused
-    runs: tuple[Run, ...]
+    runs: tuple[RivalRun, ...]
 
     @property
     def recommended(self) -> str:
@@ -71,8 +71,8 @@ class Advice:
         return self.choice.recommended
 
     @property
-    def told_apart(self) -> bool:
-        """Whether any policy is worse than the best, as far as can be told."""
+    def is_distinct(self) -> bool:
+        """Whether any policy can be distinguished from the best."""
         return len(self.choice.tied) < len(self.rivals)
 
     def rival(self, name: str) -> Rival:
@@ -92,13 +92,13 @@ def advise(
     outcome: Outcome = "conversion",
     seeds: Sequence[int] = SEEDS,
     jobs: int = 1,
-    told: Callable[[Run], None] | None = None,
+    progress: OnProgress | None = None,
 ) -> Advice:
     """Recommend a policy for ``budget`` and ``users``, after a number of rows of history.
 
     Simulated users, whose ``outcome`` may be a visit, stand for the real ones. Where ``history`` is
     the log of a trial, its users do: a stream is cut from it for each seed, and the other rows are
-    history. ``jobs`` processes run the seeds, and ``told`` is called with each run.
+    history. ``jobs`` processes run the seeds, and ``progress`` is called after each run.
 
     >>> advise(budget=20, users=400, seeds=range(4)).recommended
     'pooled-bayes'
@@ -111,23 +111,24 @@ def advise(
         trials, setting = _drawn(money, users, history, outcome)
     names = rivals_of(setting.measured_history)
 
-    by_seed: dict[int, list[Run]] = {}
+    by_seed: dict[int, list[RivalRun]] = {}
     totals = {name: np.zeros(setting.history) for name in names if setting.outcome is None}
     work = partial(_run_seed, trials, names, setting.measured_budget)
-    for found in fan_out(work, list(seeds), jobs):
-        for run, gains in found:
+    for measured in fan_out(work, list(seeds), jobs):
+        for run, gains in measured:
             by_seed.setdefault(run.seed, []).append(run)
             if totals:
                 totals[run.policy][gains.rows] += gains.each
-            if told is not None:
-                told(run)
+            if progress is not None:
+                done = sum(len(runs) for runs in by_seed.values())
+                progress(done, len(names) * len(seeds), run.policy)
     runs = [run for seed in seeds for run in by_seed[seed]]  # whichever was ready first
     return conclude(setting, runs, totals)
 
 
 def _run_seed(
     trials: Callable[[int], Trial], names: Sequence[str], budget: float, seed: int
-) -> list[tuple[Run, Gains]]:
+) -> list[tuple[RivalRun, Gains]]:
     return list(measure(trials(seed), names, budget, seed))
 
 
@@ -179,12 +180,12 @@ def _cut(log: Log, budget: float, users: int) -> tuple[LoggedTrials, Setting]:
     return LoggedTrials(replace(log, effects=None), stream, log.users - stream), setting
 
 
-def conclude(setting: Setting, runs: Sequence[Run], gains: Mapping[str, Floats]) -> Advice:
+def conclude(setting: Setting, runs: Sequence[RivalRun], gains: Mapping[str, Floats]) -> Advice:
     """Choose, and estimate how much better the chosen one is.
 
     ``gains`` are those of each row of a trial, summed over the runs; none of simulated users.
     """
-    by_policy: dict[str, list[Run]] = {}
+    by_policy: dict[str, list[RivalRun]] = {}
     for run in runs:
         by_policy.setdefault(run.policy, []).append(run)
     if setting.outcome is None:
@@ -201,11 +202,11 @@ def conclude(setting: Setting, runs: Sequence[Run], gains: Mapping[str, Floats])
     return Advice(setting, choice, own, tuple(rivals), tuple(runs))
 
 
-def _values(by_policy: Mapping[str, Sequence[Run]]) -> dict[str, Floats]:
+def _values(by_policy: Mapping[str, Sequence[RivalRun]]) -> dict[str, Floats]:
     return {name: np.array([run.incremental for run in of]) for name, of in by_policy.items()}
 
 
-def _rival(runs: Sequence[Run], evidence: Evidence, recommended: str) -> Rival:
+def _rival(runs: Sequence[RivalRun], evidence: Evidence, recommended: str) -> Rival:
     name = runs[0].policy
     values = evidence.values[name]
     notes = [run.note for run in runs if run.note]

@@ -10,17 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bccb.errors import MissingExtraError
-from bccb.evaluate.statistics import LEVEL, Interval
+from bccb.evaluate.statistics import LEVEL, Limits, load_stats
 from bccb.policies import DEFAULT, spec_of
 from bccb.types import Floats
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What each policy caused, one value a seed, in the same order of seeds.
+    """What each policy caused, one value for each seed, in the same order of seeds.
 
-    Where the seeds share the rows of one trial, more seeds do not tell more of the users that it
+    Where the seeds share the rows of one trial, more seeds say nothing more about the users that it
     was drawn from. With w_i what row i adds to the mean over S seeds of a difference d,
 
         variance = var(d) / S + sum_i (w_i - mean w)^2,
@@ -32,27 +31,23 @@ class Evidence:
     gains: Mapping[str, Floats] | None = None  # of each row, summed over seeds, if they share them
     comparisons: int = 1  # made at once: Bonferroni's correction
 
-    def interval(self, one: str, other: str | None = None) -> Interval:
+    def interval(self, one: str, other: str | None = None) -> Limits:
         """Of the mean difference of two policies, or of the mean of one.
 
         Student's, because percentiles of a bootstrap are too narrow for ten seeds.
 
         >>> import numpy as np
         >>> ones, others = np.array([5.0, 7, 9, 8]), np.array([3.0, 4, 5, 5])
-        >>> found = Evidence({"bccb": ones, "thompson": others})
-        >>> [round(end, 2) for end in found.interval("bccb", "thompson")]
+        >>> evidence = Evidence({"bccb": ones, "thompson": others})
+        >>> [round(end, 2) for end in evidence.interval("bccb", "thompson")]
         [1.7, 4.3]
         """
-        try:
-            from scipy import stats
-        except ImportError:
-            raise MissingExtraError("scipy", "lab") from None
         difference = self.values[one] - (0.0 if other is None else self.values[other])
         seeds = len(difference)
         variance = float(difference.var(ddof=1)) / seeds + self._shared(one, other, seeds)
-        quantile = float(stats.t.ppf(1 - LEVEL / 2 / self.comparisons, seeds - 1))
+        quantile = float(load_stats().t.ppf(1 - LEVEL / 2 / self.comparisons, seeds - 1))
         mean, reach = float(difference.mean()), quantile * variance**0.5
-        return Interval(mean - reach, mean + reach)
+        return Limits(mean - reach, mean + reach)
 
     def _shared(self, one: str, other: str | None, seeds: int) -> float:
         """The variance that all seeds share."""
@@ -75,13 +70,13 @@ class Choice:
 def choose(evidence: Evidence) -> Choice:
     """Recommend one of the policies.
 
-    Of those that are not told apart from the best, the default of the library goes first, after
-    history where there is some, then one that needs no history, then the one with the higher mean.
+    Of those that cannot be distinguished from the best, the default of the library comes first,
+    after history where there is some, then one without history, then the one with the higher mean.
 
     >>> import numpy as np
     >>> values = {"hybrid": [9.0, 4.0], "pooled-bayes": [6.0, 6.0], "bccb": [1.0, -4.0]}
-    >>> found = choose(Evidence({name: np.array(each) for name, each in values.items()}))
-    >>> found.recommended, found.best, found.tied
+    >>> choice = choose(Evidence({name: np.array(each) for name, each in values.items()}))
+    >>> choice.recommended, choice.best, choice.tied
     ('hybrid', 'hybrid', ('hybrid', 'pooled-bayes'))
     """
     means = {name: float(each.mean()) for name, each in evidence.values.items()}

@@ -20,7 +20,7 @@ from bccb.types import Log
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PolicyReplay:
     """One replay of one policy at one budget with one seed."""
 
     policy: str
@@ -61,7 +61,7 @@ def compare(
     budgets: Sequence[float],
     seeds: Sequence[int],
     jobs: int = 1,
-) -> Iterator[Row]:
+) -> Iterator[PolicyReplay]:
     """Yield a row for each policy, budget and seed, a seed at a time as each is ready; ``jobs``
     processes run them.
     """
@@ -73,12 +73,12 @@ def compare(
 
 def _run_seed(
     trials: Callable[[int], Trial], specs: Sequence[Spec], budgets: Sequence[float], seed: int
-) -> list[Row]:
+) -> list[PolicyReplay]:
     trial = trials(seed)
     return [row for spec in specs for row in run(trial, spec, budgets, seed)]
 
 
-def run(trial: Trial, spec: Spec, budgets: Sequence[float], seed: int) -> Iterator[Row]:
+def run(trial: Trial, spec: Spec, budgets: Sequence[float], seed: int) -> Iterator[PolicyReplay]:
     """Replay one policy at each budget; history is learned once for all of them.
 
     A policy that cannot be fitted on its history treats nobody, and its note says why.
@@ -90,14 +90,14 @@ def run(trial: Trial, spec: Spec, budgets: Sequence[float], seed: int) -> Iterat
                 "policy", spec.name, "used on simulated users, whose effects are known"
             )
         log = replace(log, features=log.effects, feature_names=())
-    pupil = _fresh(spec, trial, log, budgets[0], seed)
-    note = _learn(pupil, trial) if pupil.needs_history else ""
+    learner = _fresh(spec, trial, log, budgets[0], seed)
+    note = _learn(learner, trial) if learner.needs_history else ""
     for budget in budgets:
         # nobody is worth treating where the effect is below zero
         policy = _fresh(NOBODY if note else spec, trial, log, budget, seed)
         if policy.needs_history:
-            policy.adopt(pupil)
-        yield Row(spec.name, budget, seed, replay(policy, log, trial.order), note)
+            policy.adopt(learner)
+        yield PolicyReplay(spec.name, budget, seed, replay(policy, log, trial.order), note)
 
 
 NOBODY = Spec("nobody", "treats nobody", spec_of("treat-all").composition, {"effect": -1.0})
@@ -124,15 +124,15 @@ def _learn(policy: Policy, trial: Trial) -> str:
     return ""
 
 
-def summarise(rows: Iterable[Row]) -> list[Summary]:
+def summarise(rows: Iterable[PolicyReplay]) -> list[Summary]:
     """One summary for each policy and budget, in the order in which they first appear."""
-    groups: dict[tuple[float, str], list[Row]] = {}
+    groups: dict[tuple[float, str], list[PolicyReplay]] = {}
     for row in sorted(rows, key=lambda row: row.seed):
         groups.setdefault((row.budget, row.policy), []).append(row)
     return [_summary(group) for group in groups.values()]
 
 
-def _summary(group: list[Row]) -> Summary:
+def _summary(group: list[PolicyReplay]) -> Summary:
     def mean(field: str) -> float:
         return statistics.fmean(getattr(row.result, field) for row in group)
 
@@ -157,6 +157,6 @@ def _summary(group: list[Row]) -> Summary:
     )
 
 
-def to_json(rows: Sequence[Row], summary: Sequence[Summary]) -> dict[str, Any]:
+def to_json(rows: Sequence[PolicyReplay], summary: Sequence[Summary]) -> dict[str, Any]:
     """Plain types: every run, and every summary."""
     return {"rows": [row.figures() for row in rows], "summary": [asdict(line) for line in summary]}

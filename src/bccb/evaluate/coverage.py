@@ -2,10 +2,9 @@
 
 Simulated users are treated with a probability that depends on their features, as are the outcomes:
 without the weights every estimate would be wrong. Others are treated by our default policy, which
-learns as it goes and leaves few of those it treats to chance. The truth that an estimate is
-compared with is the sum of the true effects over the users who were treated in that very log or,
-for the target policy, over the users it would treat. It differs from log to log; the error is
-measured in each.
+learns as it goes and leaves few of those it treats to chance. The true value is the sum of the
+true effects over the users who were treated in that log or, for the target policy, over the users
+it would treat. It differs from log to log, so the error is measured in each.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from bccb.policies import DEFAULT, make
 from bccb.types import Floats, Log
 
 STREAM = 2  # keeps these draws apart from those of the simulator
-LEAST, SLOPE = 0.2, 0.6  # the probability of treating: that of a user at all modes, what rises
-MONEY_A_USER = 0.05  # for the default policy's own log
+LEAST, SLOPE = 0.2, 0.6  # the probability of treating: with no active feature, and its rise
+MONEY_PER_USER = 0.05  # for the default policy's own log
 CHEAP = 0.77  # the mean cost: the target policy treats below it, and all active users
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One estimate in one simulated log, and the truth that it should have found."""
+    """One estimate in one simulated log, and the true value."""
 
     policy: str
     truth: float
@@ -74,12 +73,12 @@ def try_once(users: int, seed: int) -> list[Finding]:
     caused = float(own.effects[own.actions > 0].sum())
     others = evaluate_log(own, outcome_model.outcome_rates(own)).estimates
     return [
-        Finding(found.policy, float(log.effects[actions > 0].sum()), estimate)
-        for found, actions in (
+        Finding(evaluation.policy, float(log.effects[actions > 0].sum()), estimate)
+        for evaluation, actions in (
             (evaluate_log(log, rates), log.actions),
             (evaluate_proposals("a fixed target", log, rates, target), wanted),
         )
-        for estimate in found.estimates
+        for estimate in evaluation.estimates
     ] + [Finding(f"log of {DEFAULT}", caused, estimate) for estimate in others]
 
 
@@ -92,7 +91,7 @@ def decide_live(users: int, seed: int, outcome: Outcome = "visit") -> Log:
     """
     world = simulate_world(users, seed=seed, outcome=outcome)
     policy = make(
-        budget=MONEY_A_USER * users, horizon=users, features=world.features.shape[1], seed=seed
+        budget=MONEY_PER_USER * users, horizon=users, features=world.features.shape[1], seed=seed
     )
     actions, outcomes, chances = np.empty(users, np.int64), np.empty(users), np.empty(users)
     for i in range(users):
@@ -111,7 +110,7 @@ def decide_live(users: int, seed: int, outcome: Outcome = "visit") -> Log:
 
 
 def simulate_decisions(users: int, seed: int, outcome: Outcome = "visit") -> Log:
-    """Users of the simulator, treated with probabilities from 0.2 to 0.8 that their features tell.
+    """Users of the simulator, treated with probabilities from 0.2 to 0.8 by their features.
 
     >>> log = simulate_decisions(1_000, seed=1)
     >>> log.probabilities is not None and bool(log.probabilities.min() >= 0.2)

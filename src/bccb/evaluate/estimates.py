@@ -12,7 +12,7 @@ where a proposal depends on the user and on what was seen before, but not on A:
 
     incremental = sum_{a>0} ( m_a - m_0 + 1[A = a] (Y - m_a) / p - 1[A = 0] (Y - m_0) / p )
 
-The three methods differ in m, the rate that is expected of a user:
+The three methods differ in m, the expected rate of a user:
 
 - inverse propensity weights (IPW): m = 0;
 - self-normalised (SNIPS): m_a is the weighted mean outcome of the rows with that action, and
@@ -21,7 +21,7 @@ The three methods differ in m, the rate that is expected of a user:
 
 Each term minus the effect it stands for has the mean 0 given all that came before, also where the
 log's policy learned as it went, so IPW and DR have no bias and variances add up over rows; SNIPS is
-a ratio, whose bias vanishes as rows come in. All are differences of two totals, conversions with
+a ratio, whose bias goes to zero with more rows. All are differences of two totals, conversions with
 and without treatment. A total S has the variance
 
     V = sum of w^2 (Y - m)^2 over its rows,
@@ -64,20 +64,20 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Arm:
-    """What the users of one action tell of all users under it."""
+class Weighted:
+    """The users of one action, weighted to stand for all users."""
 
     weights: Floats  # of each row, 0 where the row had another action
     rates: Floats  # m_a(x)
     squares: Floats | None = None  # the expected squared weight of each row, drawn or not, if known
 
 
-def estimate_treated(outcomes: Floats, treated: Flags, control: Arm) -> tuple[Estimate, ...]:
+def estimate_treated(outcomes: Floats, treated: Flags, control: Weighted) -> tuple[Estimate, ...]:
     """What treatments caused; the weights of ``control`` are w in the rows left alone.
 
     >>> y, treated = np.array([1.0, 1, 0, 1, 0, 0]), np.array([True] * 3 + [False] * 3)
-    >>> for found in estimate_treated(y, treated, Arm(1.0 * ~treated, np.full(6, 0.5))):
-    ...     print(found.method, round(found.incremental, 2), round(found.se, 2))
+    >>> for estimate in estimate_treated(y, treated, Weighted(1.0 * ~treated, np.full(6, 0.5))):
+    ...     print(estimate.method, round(estimate.incremental, 2), round(estimate.se, 2))
     IPW 1.0 1.41
     SNIPS 1.0 1.15
     DR 1.0 1.22
@@ -94,13 +94,14 @@ def estimate_treated(outcomes: Floats, treated: Flags, control: Arm) -> tuple[Es
     return tuple(estimates)
 
 
-def estimate_proposed(outcomes: Floats, taken: Arm, control: Arm) -> tuple[Estimate, ...]:
+def estimate_proposed(outcomes: Floats, taken: Weighted, control: Weighted) -> tuple[Estimate, ...]:
     """What the proposals for these users would cause; ``taken`` are those that the log followed.
 
     >>> y, half = np.array([1.0, 1, 0, 1, 0, 0]), np.array([True] * 3 + [False] * 3)
-    >>> taken, control = Arm(2.0 * half, np.full(6, 0.6)), Arm(2.0 * ~half, np.full(6, 0.4))
-    >>> for found in estimate_proposed(y, taken, control):
-    ...     print(found.method, round(found.incremental, 2), round(found.se, 2))
+    >>> taken = Weighted(2.0 * half, np.full(6, 0.6))
+    >>> control = Weighted(2.0 * ~half, np.full(6, 0.4))
+    >>> for estimate in estimate_proposed(y, taken, control):
+    ...     print(estimate.method, round(estimate.incremental, 2), round(estimate.se, 2))
     IPW 2.0 3.46
     SNIPS 2.0 2.31
     DR 2.0 2.33
@@ -115,7 +116,7 @@ def estimate_proposed(outcomes: Floats, taken: Arm, control: Arm) -> tuple[Estim
     return tuple(estimates)
 
 
-def _prepared(method: str, outcomes: Floats, arm: Arm, users: int) -> tuple[Arm, Floats]:
+def _prepared(method: str, outcomes: Floats, arm: Weighted, users: int) -> tuple[Weighted, Floats]:
     """The arm as a method weights it and its guess of each rate, for rows that stand for users."""
     if method == "DR":
         return arm, arm.rates
@@ -124,10 +125,10 @@ def _prepared(method: str, outcomes: Floats, arm: Arm, users: int) -> tuple[Arm,
     total = float(arm.weights.sum())
     mean, scale = float(arm.weights @ outcomes) / total, users / total
     squares = None if arm.squares is None else arm.squares * scale**2
-    return Arm(arm.weights * scale, arm.rates, squares), np.full(len(outcomes), mean)
+    return Weighted(arm.weights * scale, arm.rates, squares), np.full(len(outcomes), mean)
 
 
-def _total(outcomes: Floats, arm: Arm, guess: Floats, guessed: float) -> Total:
+def _total(outcomes: Floats, arm: Weighted, guess: Floats, guessed: float) -> Total:
     rows = np.flatnonzero(arm.weights)
     w, seen = arm.weights[rows], (outcomes - guess)[rows] ** 2
     squares = w * w
@@ -146,8 +147,8 @@ def _total(outcomes: Floats, arm: Arm, guess: Floats, guessed: float) -> Total:
 
 
 def _difference(method: str, treated: Total, control: Total) -> Estimate:
-    found, se = difference(treated, control), math.sqrt(treated.variance + control.variance)
-    return Estimate(method, found.value, se, found.low, found.high)
+    interval, se = difference(treated, control), math.sqrt(treated.variance + control.variance)
+    return Estimate(method, interval.value, se, interval.low, interval.high)
 
 
 def effective_size(weights: Floats) -> float:

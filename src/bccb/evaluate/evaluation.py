@@ -2,41 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from bccb.errors import InputError
 from bccb.evaluate.estimates import (
-    Arm,
     Estimate,
     Flags,
+    Weighted,
     effective_size,
     estimate_proposed,
     estimate_treated,
 )
+from bccb.evaluate.outcome_model import outcome_rates
 from bccb.evaluate.overlap import (
-    Untold,
+    OutsideOverlap,
     chance_of,
+    overlap_warning,
     thin_warning,
-    untold_warning,
     weight_warning,
     within_overlap,
 )
+from bccb.evaluate.parallel import OnProgress
 from bccb.evaluate.proposals import Proposals, propose_on
-from bccb.policies import make, spec_of
+from bccb.intervals import Interval
+from bccb.policies import spec_of
+from bccb.policy import assemble_for
 from bccb.types import Floats, Ints, Log
 
 SEEDS = 3 << 32  # seeds of evaluated policies begin here, far from those of policies that made logs
-
-
-class Cost(NamedTuple):
-    """The cost of one caused conversion, with a 95 % interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,30 +46,31 @@ class Evaluation:
     conversions: float | None  # of the treated; None for proposals, many of which were not followed
     learned: int | None  # users that the policy could learn from; None for the log's own
     spend: float
-    estimates: tuple[Estimate, ...]  # none where the log tells nothing
+    estimates: tuple[Estimate, ...]  # none where the log says nothing
     effective_users: float  # those left alone, or those treated, whichever are fewer
-    untold: Untold | None  # None where it is not known: with probabilities and several treatments
+    # None where it is not known: with probabilities and several treatments
+    outside: OutsideOverlap | None
     thin: bool  # too few conversions to say what one of them cost
     warnings: tuple[str, ...]
 
     @property
-    def told_spend(self) -> float:
+    def compared_spend(self) -> float:
         """What was spent on the users whom the estimates are about."""
-        return self.spend * (1.0 - (self.untold.spend if self.untold else 0.0))
+        return self.spend * (1.0 - (self.outside.spend if self.outside else 0.0))
 
-    def cost_per_incremental(self, estimate: Estimate) -> Cost | None:
-        """What was spent for each caused conversion; None where that cannot be told."""
+    def cost_per_incremental(self, estimate: Estimate) -> Interval | None:
+        """What was spent for each caused conversion; None where that is not known."""
         if estimate.low <= 0 or self.thin:
             return None
         ends = estimate.incremental, estimate.high, estimate.low
-        return Cost(*(self.told_spend / conversions for conversions in ends))
+        return Interval(*(self.compared_spend / conversions for conversions in ends))
 
     def figures(self) -> dict[str, Any]:
         """The evaluation in plain types."""
         figures = asdict(self)
         for line, estimate in zip(figures["estimates"], self.estimates, strict=True):
             each = self.cost_per_incremental(estimate)
-            line["cost_per_incremental"] = None if each is None else each._asdict()
+            line["cost_per_incremental"] = None if each is None else asdict(each)
         return figures
 
 
@@ -82,24 +80,24 @@ def evaluate_log(log: Log, rates: Floats) -> Evaluation:
     >>> from bccb.data import simulate
     >>> from bccb.evaluate.outcome_model import outcome_rates
     >>> log = simulate(20_000, seed=1, outcome="visit")
-    >>> found = evaluate_log(log, outcome_rates(log))
-    >>> [f"{line.method} {line.incremental:.0f} ± {line.se:.0f}" for line in found.estimates]
+    >>> own = evaluate_log(log, outcome_rates(log))
+    >>> [f"{line.method} {line.incremental:.0f} ± {line.se:.0f}" for line in own.estimates]
     ['IPW 251 ± 66', 'SNIPS 243 ± 65', 'DR 270 ± 59']
     """
     treated, alone = log.actions > 0, chance_of(log, 0)
-    told, untold = _told(log, log.actions, alone)
+    inside, outside = _overlap(log, log.actions, alone)
     odds = np.zeros(log.users)
-    left = told & ~treated
+    left = inside & ~treated
     odds[left] = (1.0 - alone[left]) / alone[left]
     estimates: tuple[Estimate, ...] = ()
-    warnings, thin = untold_warning(untold, "treated users"), list[str]()
-    if odds.any() and (treated & told).any():
-        chance = alone[told]
+    warnings, thin = overlap_warning(outside, "treated users"), list[str]()
+    if odds.any() and (treated & inside).any():
+        chance = alone[inside]
         squares = None if np.isnan(chance).any() else (1.0 - chance) ** 2 / chance
-        control = Arm(odds[told], rates[told, 0], squares)
-        estimates = estimate_treated(log.outcomes[told], treated[told], control)
+        control = Weighted(odds[inside], rates[inside, 0], squares)
+        estimates = estimate_treated(log.outcomes[inside], treated[inside], control)
         spread = float((odds**2).sum()) if squares is None else float(((1 - chance) / chance).sum())
-        warnings += weight_warning(ALONE, odds, int((treated & told).sum()), spread)
+        warnings += weight_warning(ALONE, odds, int((treated & inside).sum()), spread)
         thin = thin_warning(ALONE, odds, log.outcomes)
     else:
         warnings += [NOTHING]
@@ -112,7 +110,7 @@ def evaluate_log(log: Log, rates: Floats) -> Evaluation:
         spend=float(_paid(log, log.actions).sum()),
         estimates=estimates,
         effective_users=effective_size(odds),
-        untold=untold,
+        outside=outside,
         thin=bool(thin),
         warnings=tuple(warnings + thin),
     )
@@ -122,13 +120,13 @@ def evaluate_proposals(name: str, log: Log, rates: Floats, proposals: Proposals)
     """What a policy with these proposals would have caused on the users of the log."""
     wanted = proposals.actions
     asked, alone = chance_of(log, wanted), chance_of(log, 0)
-    told, untold = _told(log, wanted, np.minimum(asked, alone))
-    rows = np.flatnonzero(told & (wanted > 0))
+    inside, outside = _overlap(log, wanted, np.minimum(asked, alone))
+    rows = np.flatnonzero(inside & (wanted > 0))
     logged, outcomes = log.actions[rows], log.outcomes[rows]
     taken = _weighted(asked[rows], logged == wanted[rows], rates[rows, wanted[rows]])
     control = _weighted(alone[rows], logged == 0, rates[rows, 0])
     estimates: tuple[Estimate, ...] = ()
-    warnings, thin = untold_warning(untold, "users it would treat"), list[str]()
+    warnings, thin = overlap_warning(outside, "users it would treat"), list[str]()
     if taken.weights.any() and control.weights.any():
         estimates = estimate_proposed(outcomes, taken, control)
         for who, arm in ((FOLLOWED, taken), (ALONE, control)):
@@ -146,21 +144,21 @@ def evaluate_proposals(name: str, log: Log, rates: Floats, proposals: Proposals)
         spend=proposals.spend,
         estimates=estimates,
         effective_users=min(effective_size(taken.weights), effective_size(control.weights)),
-        untold=untold,
+        outside=outside,
         thin=bool(thin),
         warnings=tuple(warnings + thin),
     )
 
 
-def _told(log: Log, actions: Ints, chance: Floats) -> tuple[Flags, Untold | None]:
+def _overlap(log: Log, actions: Ints, chance: Floats) -> tuple[Flags, OutsideOverlap | None]:
     """The rows that are used, and the part of the treatments ``actions`` that is in the others."""
-    told = within_overlap(chance)
-    if told is None:
+    inside = within_overlap(chance)
+    if inside is None:
         return np.ones(log.users, np.bool_), None
     paid = _paid(log, actions)
-    lost = (actions > 0) & ~told
+    lost = (actions > 0) & ~inside
     users, spend = max(1, int((actions > 0).sum())), float(paid.sum()) or 1.0
-    return told, Untold(float(lost.sum()) / users, float(paid[lost].sum()) / spend)
+    return inside, OutsideOverlap(float(lost.sum()) / users, float(paid[lost].sum()) / spend)
 
 
 def _paid(log: Log, actions: Ints) -> Floats:
@@ -168,27 +166,40 @@ def _paid(log: Log, actions: Ints) -> Floats:
     return np.where(actions > 0, log.costs[np.arange(log.users), actions - 1], 0.0)
 
 
-def _weighted(chance: Floats, rows: Flags, rates: Floats) -> Arm:
+def _weighted(chance: Floats, rows: Flags, rates: Floats) -> Weighted:
     """An arm whose rows stand for 1 / chance users each."""
     weights = np.zeros(len(chance))
     weights[rows] = 1.0 / chance[rows]
-    return Arm(weights, rates, None if np.isnan(chance).any() else 1.0 / chance)
+    return Weighted(weights, rates, None if np.isnan(chance).any() else 1.0 / chance)
 
 
-def evaluate_policies(
-    log: Log, rates: Floats, names: Sequence[str], budget: float, seed: int = 0
-) -> Iterator[Evaluation]:
-    """Drive each policy over the log with this budget and evaluate its proposals."""
+def evaluate_with_others(
+    log: Log,
+    names: Sequence[str],
+    budget: float | None = None,
+    seed: int = 0,
+    progress: OnProgress | None = None,
+) -> list[Evaluation]:
+    """Evaluate the log's own decisions, then those of other policies with this budget, which is by
+    default what the log spent. ``progress`` is called after each.
+    """
+    rates = outcome_rates(log)
+    evaluations = [evaluate_log(log, rates)]
+    money = evaluations[0].spend if budget is None else budget
+    if not money:
+        raise InputError("what this log spent", money, "above 0, or --budget given")
     for name in names:
-        policy = make(
-            name,
-            budget=budget,
-            horizon=log.users,
-            features=log.features.shape[1],
-            treatments=log.treatments,
-            seed=SEEDS + seed,
-        )
-        yield evaluate_proposals(name, log, rates, propose_on(policy, log))
+        if progress is not None:
+            progress(len(evaluations), len(names) + 1, name)
+        evaluations.append(evaluate_policy(log, rates, name, money, seed))
+    return evaluations
+
+
+def evaluate_policy(log: Log, rates: Floats, name: str, budget: float, seed: int = 0) -> Evaluation:
+    """Drive a policy over the log with this budget and evaluate its proposals."""
+    spec = spec_of(name)
+    policy = assemble_for(spec, log, budget=budget, horizon=log.users, seed=SEEDS + seed)
+    return evaluate_proposals(name, log, rates, propose_on(policy, log))
 
 
 def unsuitable(name: str) -> str:

@@ -25,7 +25,7 @@ from bccb.policy import Policy
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """One run: what it caused, and what for."""
+    """What one run caused, and what it cost."""
 
     value: float  # the sum of the true effects over the treated users
     conversions: float  # of the treated users
@@ -39,21 +39,21 @@ def live(policy: Policy, world: World) -> Live:
     >>> import bccb
     >>> from bccb.data.world import simulate_world
     >>> policy = bccb.make("cheapest-first", budget=100, horizon=5_000, features=12, seed=1)
-    >>> found = live(policy, simulate_world(5_000, seed=1))
-    >>> found.spend <= 100, found.value > 0, found.treated > found.conversions
+    >>> run = live(policy, simulate_world(5_000, seed=1))
+    >>> run.spend <= 100, run.value > 0, run.treated > run.conversions
     (True, True, True)
     """
     policy.check(world.features.shape[1], world.costs.shape[1], "the world")
     outcomes = (world.draws[:, None] < world.rates).astype(np.float64)
     order = np.arange(world.users)
-    found = drive(policy, order, world.features, world.micros, KNOWN, outcomes)
-    rows = np.flatnonzero(found.actions)
-    chosen = found.actions[rows]
+    course = drive(policy, order, world.features, world.micros, KNOWN, outcomes)
+    rows = np.flatnonzero(course.actions)
+    chosen = course.actions[rows]
     caused = world.rates[rows, chosen] - world.rates[rows, 0]
-    # added up one after the other: to the last bit what a loop over the users finds
+    # added up one after the other: the same to the last bit as a loop over the users
     value = float(np.cumsum(caused)[-1]) if rows.size else 0.0
     conversions = float(outcomes[rows, chosen].sum())
-    return Live(value, conversions, found.spend, len(rows))
+    return Live(value, conversions, course.spend, len(rows))
 
 
 class Best(NamedTuple):
@@ -77,6 +77,6 @@ def best(world: World, budget: float) -> Best:
     policy = make(
         "oracle", budget=budget, horizon=n, features=d, treatments=K, seed=0, threshold=price
     )
-    found = live(policy, replace(world, features=effects))
+    run = live(policy, replace(world, features=effects))
     gains = np.maximum((effects - price * world.costs).max(axis=1), 0.0)
-    return Best(found, float(gains.sum() + price * budget))
+    return Best(run, float(gains.sum() + price * budget))

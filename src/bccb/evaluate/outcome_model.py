@@ -1,6 +1,6 @@
 """What an outcome model expects of each user under each action, for doubly robust estimates.
 
-One logistic regression an arm, on standardised features. A user's rates come from a model of the
+One logistic regression per arm, on standardised features. A user's rates come from a model of the
 rows *before* that user, in blocks that double in size: models of other folds, as in the usual
 cross-fitting, would know actions that a learning policy chose because of this very outcome.
 """

@@ -1,4 +1,4 @@
-"""Overlap: for whom a log can tell what a treatment caused, and when it is too thin to say."""
+"""Overlap: for which users a log shows what a treatment caused, and when it is too thin."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ ROUNDING = 1e-9  # in parts: with several treatments what it leaves is a sum
 RARER = 0.1  # of the mean chance: where a hold-out is small for everybody, it is small by design
 FEWEST = 10  # effective conversions in an arm, below which a normal interval is no guide
 FAR = 4.0  # standard errors that weights add up to too much or too little: hardly by chance
-WORTH_TELLING = 0.01  # of the treated users or of the spend
+WORTH_A_WARNING = 0.01  # of the treated users or of the spend
 
 
 def chance_of(log: Log, actions: Ints | int) -> Floats:
-    """How likely each row was to get ``actions``; NaN where the log does not tell.
+    """How likely each row was to get ``actions``; NaN where the log does not say.
 
-    A log keeps the probability of the action that was taken. With one treatment that tells the
-    other one's, too; with several it does not. Without probabilities the log is taken for a
-    randomised trial, with the same shares for every user.
+    A log keeps the probability of the action that was taken. With one treatment the
+    other probability follows from it; with several it does not. Without probabilities the log is
+    taken for a randomised trial, with the same shares for every user.
 
     >>> log = Log(np.zeros((2, 1)), [0, 1], [0, 1], [[1], [1]], probabilities=[0.75, 0.75])
     >>> chance_of(log, 0).tolist()
@@ -37,7 +37,7 @@ def chance_of(log: Log, actions: Ints | int) -> Floats:
 
 
 def within_overlap(chance: Floats) -> Flags | None:
-    """Which rows had a chance worth the name; None where that is not known of every row."""
+    """Which rows had a real chance; None where that is not known of every row."""
     if np.isnan(chance).any():
         return None
     least = min(LEAST_CHANCE, RARER * float(chance.mean())) * (1.0 - ROUNDING)
@@ -45,19 +45,19 @@ def within_overlap(chance: Floats) -> Flags | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Untold:
-    """The part of the treated users, and of what they cost, of whom a log tells nothing."""
+class OutsideOverlap:
+    """The share of the treated users, and of what they cost, that a log says nothing about."""
 
     users: float
     spend: float
 
 
-def untold_warning(untold: Untold | None, treated: str) -> list[str]:
-    """Warn where a share worth telling of the ``treated`` is left out."""
-    if untold is None or max(untold.users, untold.spend) < WORTH_TELLING:
+def overlap_warning(outside: OutsideOverlap | None, treated: str) -> list[str]:
+    """Warn where more than a small share of the ``treated`` is left out."""
+    if outside is None or max(outside.users, outside.spend) < WORTH_A_WARNING:
         return []
     return [
-        f"{untold.users:.1%} of the {treated}, with {untold.spend:.1%} of the spend, had no real "
+        f"{outside.users:.1%} of the {treated}, with {outside.spend:.1%} of the spend, had no real "
         f"chance (below {LEAST_CHANCE:.1%}) of being left alone, or of being treated: there is "
         "nobody to compare them with, so they are left out of the estimates. To leave a few users "
         "in a hundred alone at random, always, would help."

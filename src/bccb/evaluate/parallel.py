@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from bccb.errors import InputError, MissingExtraError, StateError
 
 Engine = Literal["local", "ray"]
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+OnProgress: TypeAlias = Callable[[int, int, str], None]  # done, of how many, and what it is
 
 WAVE = 8  # tasks per job that Ray makes before it hands them over: what a killed process may lose
 

@@ -13,7 +13,7 @@ is unbiased: the treated conversions, less what the same users would have done a
 Y / e_k - Y / e_0 would count users as treated whom the budget did not pay for.
 
 In a log of decisions with one treatment each user has odds of their own, p / (1 - p). With several
-treatments the log does not tell them: use the estimates of ``evaluation``.
+treatments the log does not hold them: use the estimates of ``evaluation``.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from bccb.types import Floats, Ints, Log
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RivalRun:
     """One policy on the stream of one seed."""
 
     policy: str
@@ -59,7 +59,7 @@ def rivals_of(history: int) -> list[str]:
 
 def measure(
     trial: Trial, names: Sequence[str], budget: float, seed: int
-) -> Iterator[tuple[Run, Gains]]:
+) -> Iterator[tuple[RivalRun, Gains]]:
     """Run each policy over the stream of a trial; one that cannot be fitted treats nobody."""
     log = trial.log.take(trial.order)
     past = trial.past.take(trial.history) if len(trial.history) else None
@@ -70,12 +70,12 @@ def measure(
             if policy.needs_history and past is not None:
                 policy.learn(past)
         except FitError as error:
-            yield Run(name, seed, 0.0, 0.0, 0, f"treats nobody: {error}"), NONE
+            yield RivalRun(name, seed, 0.0, 0.0, 0, f"treats nobody: {error}"), NONE
             continue
-        found = propose_on(policy, log)
-        treated = np.flatnonzero(found.actions)
-        each = gains_of(log, treated, found.actions[treated], rates)
-        run = Run(name, seed, float(each.sum()), found.spend, found.learned)
+        proposals = propose_on(policy, log)
+        treated = np.flatnonzero(proposals.actions)
+        each = gains_of(log, treated, proposals.actions[treated], rates)
+        run = RivalRun(name, seed, float(each.sum()), proposals.spend, proposals.learned)
         yield run, Gains(trial.order[treated], each)
 
 

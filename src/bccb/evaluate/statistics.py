@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -15,11 +15,20 @@ BOOTSTRAP_SEED = 20_260
 LEVEL = 0.05
 
 
-class Interval(NamedTuple):
+class Limits(NamedTuple):
     """The ends of a 95 % interval."""
 
     low: float
     high: float
+
+
+def load_stats() -> Any:
+    """The module ``scipy.stats``, imported where it is used: the core of bccb does without it."""
+    try:
+        from scipy import stats
+    except ImportError:
+        raise MissingExtraError("scipy", "lab") from None
+    return stats
 
 
 def paired_t(
@@ -32,10 +41,7 @@ def paired_t(
     >>> round(paired_t([3, 4, 6, 5], [1, 1, 2, 2]), 4)
     0.0052
     """
-    try:
-        from scipy import stats
-    except ImportError:
-        raise MissingExtraError("scipy", "lab") from None
+    stats = load_stats()
     difference = _differences(ones, others)
     if not difference.any():
         return 1.0
@@ -47,7 +53,7 @@ def paired_t(
 
 def paired_bootstrap(
     ones: Sequence[float] | Floats, others: Sequence[float] | Floats, resamples: int = RESAMPLES
-) -> Interval:
+) -> Limits:
     """The percentile interval of the mean difference, pairs drawn with replacement.
 
     Plain percentiles are too narrow for few pairs: they know neither Student's quantile nor the
@@ -57,12 +63,9 @@ def paired_bootstrap(
         tail = Phi(-sqrt(n / (n - 1)) t), with t the upper quantile of Student's t at n - 1.
 
     >>> paired_bootstrap([3, 4, 6, 5], [1, 1, 2, 2])
-    Interval(low=2.0, high=4.0)
+    Limits(low=2.0, high=4.0)
     """
-    try:
-        from scipy import stats
-    except ImportError:
-        raise MissingExtraError("scipy", "lab") from None
+    stats = load_stats()
     difference = _differences(ones, others)
     n = len(difference)
     reach = float(stats.t.ppf(1 - LEVEL / 2, n - 1)) * (n / (n - 1)) ** 0.5 if n > 1 else 0.0
@@ -70,21 +73,18 @@ def paired_bootstrap(
     generator = np.random.default_rng(BOOTSTRAP_SEED)
     picks = generator.integers(0, n, (resamples, n))
     low, high = np.quantile(difference[picks].mean(axis=1), [tail, 1 - tail])
-    return Interval(float(low), float(high))
+    return Limits(float(low), float(high))
 
 
-def share_interval(hits: int, trials: int, level: float = LEVEL) -> Interval:
+def share_interval(hits: int, trials: int, level: float = LEVEL) -> Limits:
     """The exact binomial interval (Clopper and Pearson) of a share.
 
     >>> low, high = share_interval(5, 100)
     >>> round(low, 4), round(high, 4)
     (0.0164, 0.1128)
     """
-    try:
-        from scipy import stats
-    except ImportError:
-        raise MissingExtraError("scipy", "lab") from None
-    return Interval(*stats.binomtest(hits, trials).proportion_ci(1 - level, method="exact"))
+    stats = load_stats()
+    return Limits(*stats.binomtest(hits, trials).proportion_ci(1 - level, method="exact"))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -111,13 +111,13 @@ def crossover(rivals: Mapping[int, Sequence[float]], ours: Sequence[float]) -> i
     >>> crossover({10: [1, 2, 1], 20: [5, 6, 7], 40: [9, 9, 8]}, [2, 2, 2])
     20
     """
-    found = None
+    smallest = None
     for n in sorted(rivals, reverse=True):
         if not np.mean(rivals[n]) > np.mean(ours):
             break
         if paired_t(rivals[n], ours, alternative="greater") < LEVEL:
-            found = n
-    return found
+            smallest = n
+    return smallest
 
 
 def _differences(ones: Sequence[float] | Floats, others: Sequence[float] | Floats) -> Floats:

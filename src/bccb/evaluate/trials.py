@@ -72,7 +72,7 @@ class SimulatedTrials:
 
 @lru_cache(maxsize=1)
 def _simulated(trials: SimulatedTrials, seed: int) -> Trial:
-    """Kept, because the runner makes one run of a seed after the other."""
+    """Cached, because the runner makes all runs of one seed before those of the next."""
     outcome = trials.outcome
     log = simulate(trials.users, seed=seed, outcome=outcome, drift=trials.drift)
     past = simulate(trials.history, PAST + seed, outcome) if trials.history else log

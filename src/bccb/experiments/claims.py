@@ -1,16 +1,13 @@
-"""The paper's claims, and what the runs say of each: holds, does not hold, or cannot tell."""
+"""The paper's claims, with a verdict on each: holds, does not hold, or cannot tell."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
 
-from bccb.errors import MissingExtraError
-from bccb.evaluate.statistics import LEVEL
+from bccb.evaluate.statistics import LEVEL, load_stats
 from bccb.experiments.experiment import Claim, Verdict
 from bccb.report.looks import OURS
-
-Row: TypeAlias = Mapping[str, Any]
+from bccb.report.rows import Row
 
 RIVALS = ("thompson", "budgeted-thompson", "hte-greedy", "uplifting-bandit")
 CROSSOVER = 7_500
@@ -21,44 +18,40 @@ SAMPLE_ORDER = ("bccb", "budgeted-thompson", "hte-greedy", "thompson")
 
 
 def best_at_every_budget(rows: Sequence[Row]) -> Claim:
-    """Ours has the highest mean of the online methods, surely so at every budget."""
+    """Ours has the highest mean of the online methods at every budget, beyond chance."""
     behind, unsure = [], []
     for row in _rivals(rows):
-        lead = _mean(rows, OURS, row["budget"]) - row["mean"]
-        told = f"{row['policy']} at {row['budget']:,.0f} by {abs(lead):.1f} (p = {row['p']:.2g})"
+        lead = _figure(rows, "mean", OURS, row["budget"]) - row["mean"]
+        text = f"{row['policy']} at {row['budget']:,.0f} by {abs(lead):.1f} (p = {row['p']:.2g})"
         if row["p"] >= LEVEL:
-            unsure.append(told)
+            unsure.append(f"tied with {text}")
         elif lead < 0:
-            behind.append(told)
+            behind.append(f"behind {text}")
     verdict: Verdict = "does not hold" if behind else "cannot tell" if unsure else "holds"
-    figure = "; ".join(["behind " + told for told in behind] + ["tied with " + t for t in unsure])
+    figure = "; ".join(behind + unsure)
     return Claim("bccb is the best online method at every budget", verdict, figure or "all ahead")
 
 
 def beyond_doubt(rows: Sequence[Row]) -> Claim:
     """P < 0.001 against each online method at every budget."""
     worst = max(_rivals(rows), key=lambda row: float(row["p"]))
-    behind = any(row["mean"] > _mean(rows, OURS, row["budget"]) for row in _rivals(rows))
+    behind = any(row["mean"] > _figure(rows, "mean", OURS, row["budget"]) for row in _rivals(rows))
     verdict: Verdict = "holds" if worst["p"] < 0.001 and not behind else "does not hold"
     figure = f"largest p = {worst['p']:.2g}, {worst['policy']} at {worst['budget']:,.0f}"
     return Claim("the lead has p < 0.001 at every comparison", verdict, figure)
 
 
-def crossover_point(rows: Sequence[Row], found: int | None) -> Claim:
+def crossover_point(rows: Sequence[Row], found_at: int | None) -> Claim:
     """Offline overtakes at n = 7,500."""
-    sizes = [row["n"] for row in rows]
+    text, sizes = "offline overtakes bccb at n = 7,500", [row["n"] for row in rows]
     if CROSSOVER not in sizes:
-        told = f"the largest history is {max(sizes):,}"
-        return Claim("offline overtakes bccb at n = 7,500", "cannot tell", told)
-    near = CROSSOVER in sizes and found in sizes
-    steps = abs(sizes.index(found) - sizes.index(CROSSOVER)) if near and found else None
+        return Claim(text, "cannot tell", f"the largest history is {max(sizes):,}")
+    steps = abs(sizes.index(found_at) - sizes.index(CROSSOVER)) if found_at in sizes else None
     verdict: Verdict = "holds" if steps == 0 else "cannot tell" if steps == 1 else "does not hold"
-    at = next((row for row in rows if row["n"] == CROSSOVER), None)
-    figure = f"found at {found:,}" if found else "none found"
-    if at is not None:
-        interval = f"[{at['low']:+.1f}, {at['high']:+.1f}]"
-        figure += f"; at {CROSSOVER:,} the difference is {at['difference']:+.1f} {interval}"
-    return Claim("offline overtakes bccb at n = 7,500", verdict, figure)
+    at = rows[sizes.index(CROSSOVER)]
+    figure = f"found at {found_at:,}" if found_at else "none found"
+    figure += f"; at {CROSSOVER:,} the difference is {at['difference']:+.1f}"
+    return Claim(text, verdict, f"{figure} [{at['low']:+.1f}, {at['high']:+.1f}]")
 
 
 def failure_on_little_history(rows: Sequence[Row], seeds: int) -> Claim:
@@ -73,11 +66,7 @@ def failure_on_little_history(rows: Sequence[Row], seeds: int) -> Claim:
 
 def steadier(rows: Sequence[Row], seeds: int) -> Claim:
     """Ours varies 2.3 to 3.6 times less from run to run."""
-    try:
-        from scipy import stats
-    except ImportError:
-        raise MissingExtraError("scipy", "lab") from None
-    reach = float(stats.f.ppf(1 - LEVEL / 2, seeds - 1, seeds - 1)) ** 0.5
+    reach = float(load_stats().f.ppf(1 - LEVEL / 2, seeds - 1, seeds - 1)) ** 0.5
     text = "bccb's deviation is 2.3 to 3.6 times lower than offline's"
     ratios = [row["ratio"] for row in rows if row["ratio"] is not None]
     if not ratios:
@@ -98,8 +87,7 @@ def robust(rows: Sequence[Row]) -> Claim:
     fragile = [name for name, value in variation.items() if value >= ROBUST]
     verdict: Verdict = "holds" if fragile in ([], ["eta"]) else "does not hold"
     figure = ", ".join(f"{name} {value:.2f}" for name, value in variation.items())
-    told = f"variation, robust below {ROBUST:g}: {figure}"
-    return Claim(text, verdict, told)
+    return Claim(text, verdict, f"variation, robust below {ROBUST:g}: {figure}")
 
 
 def sample_order(rows: Sequence[Row]) -> Claim:
@@ -116,11 +104,12 @@ def same_ranking(treated: Sequence[Row], incremental: Sequence[Row]) -> Claim:
     apart, surely = [], []
     for row in _rivals(incremental):
         budget = row["budget"]
-        gain = _mean(incremental, OURS, budget) - row["mean"]
-        lead = _mean(treated, OURS, budget) - _mean(treated, row["policy"], budget)
+        gain = _figure(incremental, "mean", OURS, budget) - row["mean"]
+        lead = _figure(treated, "mean", OURS, budget)
+        lead -= _figure(treated, "mean", row["policy"], budget)
         if gain * lead < 0:
             apart.append(f"{row['policy']} at {budget:,.0f}")
-            if max(row["p"], _p(treated, row["policy"], budget)) < LEVEL:
+            if max(row["p"], _figure(treated, "p", row["policy"], budget)) < LEVEL:
                 surely.append(apart[-1])
     others = sum(row["rank_treated"] != row["rank_incremental"] for row in incremental)
     verdict: Verdict = "does not hold" if surely else "cannot tell" if others else "holds"
@@ -133,13 +122,7 @@ def _rivals(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row["policy"] in RIVALS]
 
 
-def _p(rows: Sequence[Row], policy: str, budget: float) -> float:
+def _figure(rows: Sequence[Row], figure: str, policy: str, budget: float) -> float:
     return next(
-        float(row["p"]) for row in rows if (row["policy"], row["budget"]) == (policy, budget)
-    )
-
-
-def _mean(rows: Sequence[Row], policy: str, budget: float) -> float:
-    return next(
-        float(row["mean"]) for row in rows if (row["policy"], row["budget"]) == (policy, budget)
+        float(row[figure]) for row in rows if (row["policy"], row["budget"]) == (policy, budget)
     )

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from bccb.report.html import Section
+from bccb.report.rows import Row
 
 Verdict: TypeAlias = Literal["holds", "does not hold", "cannot tell"]
-Row: TypeAlias = dict[str, Any]
-Rows: TypeAlias = Sequence[Mapping[str, Any]]
+Record: TypeAlias = dict[str, Any]  # a row of a table while it is made
+Rows: TypeAlias = Sequence[Row]
 Results: TypeAlias = Callable[[Any], Mapping[str, Any]]  # what was stored for a planned task
 
 
@@ -25,7 +26,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a study has found: every planned task's result, and the tables made from them."""
+    """The results of a study: every planned task's result, and the tables made from them."""
 
     setup: Any
     results: Results
@@ -43,7 +44,7 @@ class Experiment:
     title: str
     text: str
     plan: Callable[[Any], Sequence[Any]]  # setup -> tasks
-    table: Callable[[Any, Results], list[Row]]  # setup, results -> rows
+    table: Callable[[Any, Results], list[Record]]  # setup, results -> rows
     figure: Callable[[Rows], str] | None = None  # rows -> SVG
     published: Rows | None = None  # with the columns of the table
     claims: Callable[[Findings], list[Claim]] = lambda findings: []
@@ -60,7 +61,7 @@ class Study:
     experiments: tuple[Experiment, ...]
     intro: Callable[[Mapping[str, Any]], list[str]]  # what was run, from the report's figures
     ours: str  # the policy that stands out
-    rules: str = ""  # how verdicts are found
+    rules: str = ""  # how verdicts are reached
     extra: Callable[[Findings], list[Section]] = lambda findings: []
 
     def __getitem__(self, name: str) -> Experiment:

@@ -16,7 +16,7 @@ from bccb.spec import Spec
 
 USERS = 100_000
 BUDGETS = (1_000.0, 2_000.0, 3_000.0, 5_000.0, 8_000.0)
-MIDDLE = 5_000.0  # the budget of every experiment but the first
+MIDDLE = 5_000.0  # the budget of every experiment except the first
 SIZES = (500, 1_000, 2_000, 3_000, 5_000, 7_500, 10_000, 15_000, 25_000, 50_000)
 STABILITY_SIZES = (2_000, 5_000, 7_500, 10_000, 50_000)
 SEEDS = tuple(range(42, 62))
@@ -78,10 +78,9 @@ class Setup:
     def check(self, rows: int) -> None:
         """Refuse a log that is too small, before anything runs."""
         if rows < self.rows:
-            told = (
-                f"at least {self.rows:,}: {self.users:,} in the stream, {max(self.sizes):,} before"
-            )
-            raise InputError("the number of rows of the log", rows, told)
+            parts = f"{self.users:,} in the stream, {max(self.sizes):,} before"
+            allowed = f"at least {self.rows:,}: {parts}"
+            raise InputError("the number of rows of the log", rows, allowed)
 
 
 def online(setup: Setup) -> list[Run]:
@@ -141,7 +140,7 @@ SCALE_FREE = ("none", "budget-forecast")
 
 def combinations() -> list[Spec]:
     """Every sensible estimator x explorer x pacer, as policies that look at the cost."""
-    found = []
+    specs = []
     for estimator, explorers in EXPLORED.items():
         for explorer, weight in explorers:
             for pacer in SCALE_FREE if estimator == "constant" else PACERS:
@@ -149,8 +148,8 @@ def combinations() -> list[Spec]:
                 parameters = {} if weight is None else {"eta": weight}
                 composition = Composition(estimator, explorer, pacer)
                 name = f"{estimator} x {shown} x {pacer}"
-                found.append(Spec(name, "", composition, parameters))
-    return found
+                specs.append(Spec(name, "", composition, parameters))
+    return specs
 
 
 def ablation(setup: Setup) -> list[Run]:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from bccb.data import Columns, preset, read_log
 from bccb.errors import InputError
-from bccb.evaluate.parallel import Engine
+from bccb.evaluate.parallel import Engine, OnProgress
 from bccb.evaluate.statistics import crossover as crossing
 from bccb.evaluate.trials import FileTrials, SimulatedTrials, Trial
 from bccb.experiments import claims, paper, published, tables
 from bccb.experiments.experiment import Claim, Experiment, Findings, Study
 from bccb.experiments.paper import SEEDS, Setup
-from bccb.experiments.plan import Run, file_digest, world_of
-from bccb.experiments.report import Report, folder_for
+from bccb.experiments.plan import Run, file_digest, source_of
+from bccb.experiments.report import Report
 from bccb.experiments.runner import execute
-from bccb.experiments.store import Store
+from bccb.experiments.store import open_store
 from bccb.report import figures
 from bccb.report.html import Section
 from bccb.report.looks import OFFLINE, OURS
@@ -48,7 +46,7 @@ def crossover_claims(findings: Findings) -> list[Claim]:
 
 
 def ranking_claims(findings: Findings) -> list[Claim]:
-    """Whether both figures rank the methods alike; without the table of one it cannot be told."""
+    """Whether both figures rank the methods alike; without the table of one nobody knows."""
     both = findings.tables
     return [claims.same_ranking(both["online"], both["incremental"])] if "online" in both else []
 
@@ -67,12 +65,12 @@ def paths(findings: Findings) -> list[Section]:
     return [Section("paths", "Spend and price over time", text, [], None, drawn)]
 
 
-def intro(told: Mapping[str, Any]) -> list[str]:
+def intro(facts: Mapping[str, Any]) -> list[str]:
     """What was run."""
     return [
-        f"`bccb paper` on {told['data']}: a stream of {told['users']:,} users for each of the "
-        f"seeds {span(told['seeds'])}.",
-        *told["differences"],
+        f"`bccb paper` on {facts['data']}: a stream of {facts['users']:,} users for each of the "
+        f"seeds {span(facts['seeds'])}.",
+        *facts["differences"],
     ]
 
 
@@ -83,8 +81,7 @@ PAPER = Study(
         Experiment(
             "online",
             "Online comparison (section 5.1)",
-            "Treated conversions, mean ± standard deviation over seeds; p is that of the paired "
-            "t-test of bccb against each, then with Holm's correction over the table.",
+            "Treated conversions; p compares bccb with each policy.",
             plan=paper.online,
             table=tables.online,
             figure=figures.conversions_by_budget,
@@ -106,7 +103,7 @@ PAPER = Study(
         Experiment(
             "sensitivity",
             "Sensitivity (section 5.3)",
-            "One parameter of bccb at a time; cv is the coefficient of variation of the means.",
+            "One parameter of bccb at a time.",
             plan=paper.sensitivity,
             table=tables.sensitivity,
             figure=figures.sensitivity_curves,
@@ -145,8 +142,8 @@ PAPER = Study(
         Experiment(
             "history",
             "Ours: what history is worth",
-            "Treated conversions after n rows of history, mean ± standard deviation over seeds, on "
-            "the same streams. bccb and pooled-bayes begin cold, whatever n is.",
+            "Treated conversions after n rows of history, on the same streams. bccb and "
+            "pooled-bayes begin cold, whatever n is.",
             plan=paper.history,
             table=tables.history,
             figure=figures.history_curves,
@@ -155,8 +152,7 @@ PAPER = Study(
             "advantage",
             "Ours: how far one method is ahead of another after n rows of history",
             "The mean difference in treated conversions of one method to another on the same "
-            "streams, with its bootstrap interval; p is that of the paired t-test, then with "
-            "Holm's correction over the table.",
+            "streams, with its bootstrap interval.",
             plan=paper.history,
             table=tables.advantage,
         ),
@@ -193,7 +189,7 @@ def run_paper(
     jobs: int = 1,
     engine: Engine = "local",
     folder: str | Path | None = None,
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: OnProgress | None = None,
 ) -> Report:
     """Run the paper's experiments on a log, or on simulated users without one.
 
@@ -208,18 +204,15 @@ def run_paper(
         raise InputError("seeds", list(seeds), "at least 2, to be compared in pairs")
     path = None if data is None else Path(data)
     setup = _setup(path, columns, tuple(seeds))
-    trials, world = _trials(path, columns, setup)
-    with ExitStack() as stack:
-        place = folder or stack.enter_context(TemporaryDirectory())
-        store = Store(folder_for(Path(place)) / "runs.jsonl")
-        stack.callback(store.close)
+    trials, source = _trials(path, columns, setup)
+    with open_store(folder, "runs.jsonl") as store:
         runs = PAPER.tasks(setup, names)
-        done = sum(store.get(run.key(world)) is not None for run in runs)
-        for made in execute(runs, trials, world, store, jobs, engine):
+        done = sum(store.get(run.key(source)) is not None for run in runs)
+        for made in execute(runs, trials, source, store, jobs, engine):
             done += made
             if progress is not None:
                 progress(done, len(runs), "replays")
-        return _report(setup, names, path, columns, lambda run: _stored(store, run, world))
+        return _report(setup, names, path, columns, lambda run: store[run.key(source)])
 
 
 def _report(
@@ -231,7 +224,7 @@ def _report(
 ) -> Report:
     findings = PAPER.conclude(setup, names, results)
     enough = len(setup.seeds) >= claims.LEAST_SEEDS  # with fewer, chance decides
-    told = {
+    facts = {
         "data": "simulated users" if data is None else data.name,
         "users": setup.users,
         "seeds": list(setup.seeds),
@@ -247,13 +240,7 @@ def _report(
         for name in names
     }
     as_published = data is None or _is_criteo(columns)
-    return Report(PAPER, told, as_published, runs, PAPER.extra(findings))
-
-
-def _stored(store: Store, run: Run, world: str) -> Mapping[str, Any]:
-    result = store.get(run.key(world))
-    assert result is not None, run
-    return result
+    return Report(PAPER, facts, as_published, runs, PAPER.extra(findings))
 
 
 def _is_criteo(columns: Columns | None) -> bool:
@@ -276,11 +263,11 @@ def _setup(data: Path | None, columns: Columns | None, seeds: tuple[int, ...]) -
 
 
 def _differences(data: Path | None, columns: Columns | None) -> list[str]:
-    """What a reader must know who compares these figures with the paper's."""
+    """What to know before comparing these figures with the paper's."""
     if data is None:
-        return ["The users are simulated, like those of the Criteo trial but not they themselves."]
+        return ["The users are simulated, like those of the Criteo trial."]
     if not _is_criteo(columns):
-        return ["This is another trial than the paper's, with budgets in proportion to its users."]
+        return ["This is not the paper's trial; budgets are in proportion to its users."]
     rows = read_log(data, columns).users
     return [
         f"Differences from the paper's set-up: {rows:,} rows of the trial instead of 1,397,959; "
@@ -292,12 +279,12 @@ def _differences(data: Path | None, columns: Columns | None) -> list[str]:
 def _trials(
     data: Path | None, columns: Columns | None, setup: Setup
 ) -> tuple[Callable[[int], Trial], str]:
-    """What each seed runs on, and the world that its results hold in."""
+    """What each seed runs on, and a hash of the data and code behind its results."""
     largest = max(setup.sizes)
     if data is None:
         if columns is not None:
             raise InputError("data", None, "given, because options name columns of a file")
         simulated = SimulatedTrials(setup.users, largest)
-        return simulated, world_of(simulated)
+        return simulated, source_of(simulated)
     trials = FileTrials(str(data.resolve()), columns, setup.users, largest)
-    return trials, world_of((file_digest(data), replace(trials, path="")))
+    return trials, source_of((file_digest(data), replace(trials, path="")))

@@ -32,15 +32,15 @@ class Run:
         """The name of the policy."""
         return self.spec.name
 
-    def key(self, world: str) -> str:
-        """What this run's result is stored under, in a world of data and sources."""
-        told = asdict(replace(self, spec=replace(self.spec, about="")))  # words change no figure
-        text = json.dumps([told, world], sort_keys=True, default=dict)
+    def key(self, source: str) -> str:
+        """What this run's result is stored under; ``source`` is a hash of data and code."""
+        fields = asdict(replace(self, spec=replace(self.spec, about="")))  # words change no figure
+        text = json.dumps([fields, source], sort_keys=True, default=dict)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def world_of(data: Any) -> str:
-    """A hash of the data and of all that could change a figure: a stale result is never found."""
+def source_of(data: Any) -> str:
+    """A hash of the data and of all code that could change a figure: no stale result is used."""
     digest = hashlib.sha256(repr(data).encode())
     digest.update(fingerprint(Part.FIGURES).encode())
     return digest.hexdigest()

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bccb.errors import InputError
 from bccb.experiments.experiment import Study
 from bccb.files import written_whole
 from bccb.report import markdown
@@ -19,7 +18,7 @@ from bccb.report.html import Section, page
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a study found.
+    """The results of a study.
 
     ``figures`` has plain types alone: what was run, ``claims`` and ``tables``.
     """
@@ -108,12 +107,3 @@ def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()
-
-
-def folder_for(path: Path) -> Path:
-    """The folder of a report, made where there is none."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError("folder", str(path), f"a folder to write to ({error})") from None
-    return path

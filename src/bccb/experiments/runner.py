@@ -17,7 +17,7 @@ from bccb.experiments.store import Store
 def execute(
     runs: Iterable[Run],
     trials: Callable[[int], Trial],
-    world: str,
+    source: str,
     store: Store,
     jobs: int = 1,
     engine: Engine = "local",
@@ -27,9 +27,9 @@ def execute(
     ``trials`` is sent to other processes. The results do not depend on the number of jobs, on the
     engine or on the order: each run has its own seed.
     """
-    groups = _groups(run for run in dict.fromkeys(runs) if store.get(run.key(world)) is None)
+    groups = _groups(run for run in dict.fromkeys(runs) if store.get(run.key(source)) is None)
     for made in fan_out(partial(make, trials), groups, jobs, engine):
-        store.add((run.key(world), result) for run, result in made)
+        store.add((run.key(source), result) for run, result in made)
         yield len(made)
 
 

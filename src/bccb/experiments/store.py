@@ -8,28 +8,48 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from bccb.errors import InputError, StateError
+from bccb.errors import InputError, MissingExtraError, StateError
 
 
-def _sole_writer(path: Path) -> int | None:
+@contextmanager
+def open_store(folder: str | Path | None, name: str) -> Iterator[Store]:
+    """The store in a folder, which is made where there is none; without a folder a passing one."""
+    if folder is None:
+        with TemporaryDirectory() as passing, open_store(passing, name) as store:
+            yield store
+        return
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError("folder", str(folder), f"a folder to write to ({error})") from None
+    store = Store(Path(folder) / name)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _sole_writer(path: Path) -> Any:
     """A lock that lasts as long as the store: two writers would cut off each other's lines."""
     try:
-        import fcntl
-    except ImportError:  # a system without it
-        return None
+        from filelock import FileLock, Timeout
+    except ImportError:
+        raise MissingExtraError("filelock", "lab") from None
+    if not path.parent.is_dir():  # FileLock would make it
+        raise InputError("path", str(path), "in a folder to write to (there is none)")
+    lock = FileLock(path.with_name(f".{path.name}.lock"))
     try:
-        lock = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT)
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise StateError(f"another process is writing to {path.parent}: wait for it") from None
     except OSError as error:
         raise InputError("path", str(path), f"in a folder to write to ({error})") from None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(lock)
-        raise StateError(f"another process is writing to {path.parent}: wait for it") from None
     return lock
 
 
@@ -74,13 +94,10 @@ class Store:
 
     def close(self) -> None:
         """Let others write here."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        self._lock.release()
 
-    def __del__(self) -> None:
-        if hasattr(self, "_lock"):  # not where the lock was refused
-            self.close()
+    def __getitem__(self, key: str) -> dict[str, Any]:
+        return self._results[key]
 
     def get(self, key: str) -> dict[str, Any] | None:
         """The stored result, if there is one."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from bccb.evaluate.statistics import holm, paired_bootstrap, paired_t
 from bccb.experiments import paper
-from bccb.experiments.experiment import Results, Row
+from bccb.experiments.experiment import Record, Results
 from bccb.experiments.paper import Setup
 from bccb.experiments.plan import Run
 from bccb.report.looks import OFFLINE, OURS
@@ -15,97 +17,75 @@ from bccb.types import Floats
 CHEAPEST = "cheapest-first"
 
 
-def online(setup: Setup, results: Results, figure: str = "conversions") -> list[Row]:
+def online(setup: Setup, results: Results, figure: str = "conversions") -> list[Record]:
     """Mean and deviation of each policy at each budget; p of ours against it, Holm-corrected."""
-    rows: list[Row] = []
+    rows: list[Record] = []
     for name in setup.policies:
         for budget in setup.budgets:
             values = _over_seeds(setup, results, name, budget, figure)
             ours = _over_seeds(setup, results, OURS, budget, figure)
             p = None if name == OURS else paired_t(ours, values)
             rows.append({"budget": budget, "policy": name, **_spread(values), "p": p})
-    tested = [row for row in rows if row["p"] is not None]
-    for row, corrected in zip(tested, holm([row["p"] for row in tested]), strict=True):
-        row["p_holm"] = corrected
+    _correct([row for row in rows if row["p"] is not None])
     return sorted(rows, key=lambda row: row["budget"])
 
 
-def crossover(setup: Setup, results: Results) -> list[Row]:
+def crossover(setup: Setup, results: Results) -> list[Record]:
     """Offline against ours at each size of history, and the fits that failed."""
     ours = _over_seeds(setup, results, OURS, setup.middle)
     rows = []
     for n in setup.sizes:
-        found = [results(paper.after(setup, OFFLINE, n, seed)) for seed in setup.seeds]
-        offline = np.array([result["conversions"] for result in found])
-        low, high = paired_bootstrap(offline, ours)
-        rows.append(
-            {
-                "n": n,
-                "offline_mean": float(offline.mean()),
-                "offline_deviation": float(offline.std(ddof=1)),
-                "ours_mean": float(ours.mean()),
-                "ours_deviation": float(ours.std(ddof=1)),
-                "difference": float((offline - ours).mean()),
-                "low": low,
-                "high": high,
-                "p": paired_t(offline, ours, alternative="greater"),
-                "failed_fits": sum(bool(result["note"]) for result in found),
-            }
-        )
+        runs = [results(paper.after(setup, OFFLINE, n, seed)) for seed in setup.seeds]
+        offline = np.array([run["conversions"] for run in runs])
+        p = paired_t(offline, ours, alternative="greater")
+        failed = sum(bool(run["note"]) for run in runs)
+        spreads = {**_spread(offline, "offline_"), **_spread(ours, "ours_")}
+        difference = _difference(offline, ours)
+        rows.append({"n": n, **spreads, **difference, "p": p, "failed_fits": failed})
     return rows
 
 
-def history(setup: Setup, results: Results) -> list[Row]:
+def history(setup: Setup, results: Results) -> list[Record]:
     """Mean and deviation of each method at each size of history; cold ones make no use of it."""
     rows = []
     for n in setup.sizes:
-        row: Row = {"n": n}
+        row: Record = {"n": n}
         for name in paper.known((*paper.WITH_HISTORY, *paper.COLD)):
-            spread = _spread(_after(setup, results, name, n))
-            row |= {f"{name}_{figure}": value for figure, value in spread.items()}
+            row |= _spread(_after(setup, results, name, n), f"{name}_")
         rows.append(row)
     return rows
 
 
-def advantage(setup: Setup, results: Results) -> list[Row]:
+def advantage(setup: Setup, results: Results) -> list[Record]:
     """How far one method is ahead of another at each size of history, Holm-corrected in all."""
-    rows: list[Row] = []
+    rows: list[Record] = []
     for n in setup.sizes:
         for name, rival in paper.ADVANTAGES:
             if len(paper.known((name, rival))) < 2:
                 continue
             ones, others = (_after(setup, results, who, n) for who in (name, rival))
-            low, high = paired_bootstrap(ones, others)
-            told = {"difference": float((ones - others).mean()), "low": low, "high": high}
-            p = paired_t(ones, others)
-            rows.append({"n": n, "policy": name, "against": rival, **told, "p": p})
-    for row, corrected in zip(rows, holm([row["p"] for row in rows]), strict=True):
-        row["p_holm"] = corrected
+            row = {"n": n, "policy": name, "against": rival, **_difference(ones, others)}
+            rows.append({**row, "p": paired_t(ones, others)})
+    _correct(rows)
     return rows
 
 
-def sensitivity(setup: Setup, results: Results) -> list[Row]:
+def sensitivity(setup: Setup, results: Results) -> list[Record]:
     """The mean at each value of each parameter, and the variation of these means."""
     rows = []
     for parameter, values in paper.SWEEPS.items():
-        means = [
-            float(
-                np.mean(
-                    [
-                        results(paper.swept(setup, parameter, value, seed))["conversions"]
-                        for seed in setup.few_seeds
-                    ]
-                )
-            )
+        runs = {
+            value: [results(paper.swept(setup, parameter, value, s)) for s in setup.few_seeds]
             for value in values
-        ]
+        }
+        means = [float(np.mean([run["conversions"] for run in of])) for of in runs.values()]
         variation = float(np.std(means, ddof=1) / np.mean(means)) if any(means) else None
         for value, mean in zip(values, means, strict=True):
             rows.append({"parameter": parameter, "value": value, "mean": mean, "cv": variation})
     return rows
 
 
-def diagnostics(setup: Setup, results: Results) -> list[Row]:
+def diagnostics(setup: Setup, results: Results) -> list[Record]:
     """Effective sample size, proposed and realised shares of treatment."""
     rows = []
     for name in setup.policies:
@@ -119,7 +99,7 @@ def diagnostics(setup: Setup, results: Results) -> list[Row]:
     return rows
 
 
-def stability(setup: Setup, results: Results) -> list[Row]:
+def stability(setup: Setup, results: Results) -> list[Record]:
     """How much more the offline pipeline varies from run to run."""
     rows = []
     for row in crossover(setup, results):
@@ -130,7 +110,7 @@ def stability(setup: Setup, results: Results) -> list[Row]:
     return rows
 
 
-def ablation(setup: Setup, results: Results) -> list[Row]:
+def ablation(setup: Setup, results: Results) -> list[Record]:
     """Each combination of components: treated and incremental conversions, and the spend."""
     rows = []
     for spec in paper.combinations():
@@ -140,14 +120,14 @@ def ablation(setup: Setup, results: Results) -> list[Row]:
             for field in ("conversions", "incremental", "spend")
         }
         estimator, explorer, pacer = spec.name.split(" x ")
-        row: Row = {"estimator": estimator, "explorer": explorer, "pacer": pacer}
+        row: Record = {"estimator": estimator, "explorer": explorer, "pacer": pacer}
         for field, values in figures.items():
             row |= {field: float(values.mean()), f"{field}_deviation": float(values.std(ddof=1))}
         rows.append(row)
     return sorted(rows, key=lambda row: -row["incremental"])
 
 
-def incremental(setup: Setup, results: Results) -> list[Row]:
+def incremental(setup: Setup, results: Results) -> list[Record]:
     """Table 1 in incremental conversions, with intervals, and both ranks at each budget."""
     treated, rows = online(setup, results), online(setup, results, "incremental")
     for budget in setup.budgets:
@@ -164,7 +144,7 @@ def incremental(setup: Setup, results: Results) -> list[Row]:
     return rows
 
 
-def naive(setup: Setup, results: Results) -> list[Row]:
+def naive(setup: Setup, results: Results) -> list[Record]:
     """Every policy against the one that looks at the cost alone."""
     rows = []
     for budget in setup.budgets:
@@ -173,10 +153,8 @@ def naive(setup: Setup, results: Results) -> list[Row]:
             if name == CHEAPEST:
                 continue
             values = _over_seeds(setup, results, name, budget)
-            low, high = paired_bootstrap(values, rival)
-            difference = float((values - rival).mean())
-            told = {"difference": difference, "low": low, "high": high}
-            rows.append({"budget": budget, "policy": name, **told, "p": paired_t(values, rival)})
+            row = {"budget": budget, "policy": name, **_difference(values, rival)}
+            rows.append({**row, "p": paired_t(values, rival)})
     return rows
 
 
@@ -188,9 +166,22 @@ def _over_seeds(
 
 
 def _after(setup: Setup, results: Results, name: str, n: int) -> Floats:
-    found = [results(paper.after(setup, name, n, seed))["conversions"] for seed in setup.seeds]
-    return np.array(found, np.float64)
+    runs = [results(paper.after(setup, name, n, seed)) for seed in setup.seeds]
+    return np.array([run["conversions"] for run in runs], np.float64)
 
 
-def _spread(values: Floats) -> Row:
-    return {"mean": float(values.mean()), "deviation": float(values.std(ddof=1))}
+def _spread(values: Floats, prefix: str = "") -> Record:
+    deviation = float(values.std(ddof=1))
+    return {f"{prefix}mean": float(values.mean()), f"{prefix}deviation": deviation}
+
+
+def _difference(ones: Floats, others: Floats) -> Record:
+    """The mean difference of pairs, with its bootstrap interval."""
+    low, high = paired_bootstrap(ones, others)
+    return {"difference": float((ones - others).mean()), "low": low, "high": high}
+
+
+def _correct(rows: Sequence[Record]) -> None:
+    """Add Holm's correction of p over all these rows."""
+    for row, corrected in zip(rows, holm([row["p"] for row in rows]), strict=True):
+        row["p_holm"] = corrected

@@ -1,4 +1,4 @@
-"""What can be trusted, as data: which pieces of work ``bccb trust`` needs, and what each makes.
+"""The experiments of ``bccb trust`` as data: which pieces of work it needs, and what each makes.
 
 A piece holds everything that its figures depend on, and makes rows of plain types.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol
 
 from bccb.data import simulate
 from bccb.data.simulator import load_model
@@ -19,7 +19,8 @@ from bccb.evaluate.parallel import fan_out
 from bccb.evaluate.replay import Replay, replay
 from bccb.evaluate.statistics import paired_bootstrap, paired_t
 from bccb.evaluate.trials import PAST
-from bccb.experiments.plan import world_of
+from bccb.experiments.experiment import Record
+from bccb.experiments.plan import source_of
 from bccb.experiments.store import Store
 from bccb.policies import POLICIES, make, spec_of
 from bccb.policy import Policy
@@ -36,8 +37,6 @@ TWIN_FIGURES = ("conversions", "incremental")
 APART = 10_000  # how far apart the seeds of one size are from those of the next
 
 NOBODY = Live(0.0, 0.0, 0.0, 0)
-
-Row: TypeAlias = dict[str, Any]
 
 
 class Entrant(NamedTuple):
@@ -86,8 +85,8 @@ class Setup:
             if not least <= getattr(self, name) <= most:
                 raise InputError(name, getattr(self, name), f"from {least} to {most:,}")
         if not self.sizes or min(self.sizes) < LEAST_USERS or max(self.sizes) > MOST_USERS:
-            told = f"from {LEAST_USERS} to {MOST_USERS:,}"
-            raise InputError("users", list(self.sizes), told)
+            allowed = f"from {LEAST_USERS} to {MOST_USERS:,}"
+            raise InputError("users", list(self.sizes), allowed)
 
     def seeds_at(self, users: int) -> int:
         """Regret varies less with more users, which also take longer: fewer seeds for them."""
@@ -112,7 +111,7 @@ class Piece(Protocol):
     def kind(self) -> str:
         """What its rows are about."""
 
-    def make(self) -> list[Row]:
+    def make(self) -> list[Record]:
         """The rows."""
 
 
@@ -125,36 +124,36 @@ class Lives:
     history: int
     kind: str = "lives"
 
-    def make(self) -> list[Row]:
+    def make(self) -> list[Record]:
         """A row for each size and policy; the oracle's has the bound that none can pass."""
         past = simulate(self.history, seed=PAST + self.seed)
-        rows: list[Row] = []
-        pupils: dict[str, Policy] = {}
+        rows: list[Record] = []
+        learners: dict[str, Policy] = {}
         for users, world_seed in self.sizes:
             world, budget = simulate_world(users, world_seed), MONEY * users
             oracle = best(world, budget)
-            told = {"users": users, "seed": self.seed}
-            rows.append({**told, "policy": ORACLE, **asdict(oracle.run), "bound": oracle.bound})
+            stream = {"users": users, "seed": self.seed}
+            rows.append({**stream, "policy": ORACLE, **asdict(oracle.run), "bound": oracle.bound})
             for entrant in ENTRANTS:
-                policy = self._ready(entrant, users, past, pupils)
-                found = NOBODY if policy is None else live(policy, world)
-                rows.append({**told, "policy": entrant.name, **asdict(found)})
+                policy = self._ready(entrant, users, past, learners)
+                run = NOBODY if policy is None else live(policy, world)
+                rows.append({**stream, "policy": entrant.name, **asdict(run)})
         return rows
 
     def _ready(
-        self, entrant: Entrant, users: int, past: Log, pupils: dict[str, Policy]
+        self, entrant: Entrant, users: int, past: Log, learners: dict[str, Policy]
     ) -> Policy | None:
-        """A policy that may begin, its history learned once for all sizes; None if it cannot be."""
+        """A policy ready to decide, its history learned once for all sizes; None without a fit."""
         policy = entrant.fresh(users, self.seed)
         if policy.needs_history:
             try:
-                if policy.name not in pupils:
-                    pupil = entrant.fresh(users, self.seed)
-                    pupil.learn(past)
-                    pupils[policy.name] = pupil
+                if policy.name not in learners:
+                    learner = entrant.fresh(users, self.seed)
+                    learner.learn(past)
+                    learners[policy.name] = learner
             except FitError:  # too few conversions to fit on
                 return None
-            policy.adopt(pupils[policy.name])
+            policy.adopt(learners[policy.name])
         return policy
 
 
@@ -167,14 +166,14 @@ class Estimates:
     users: int = 10_000
     kind: str = "estimates"
 
-    def make(self) -> list[Row]:
+    def make(self) -> list[Record]:
         """A row for each repetition, policy and method."""
         seeds = range(self.first, self.first + self.count)
         return [_finding(one) for seed in seeds for one in try_once(self.users, seed)]
 
 
 @dataclass(frozen=True, slots=True)
-class Twins:
+class Copies:
     """Some comparisons of two copies of one policy, which differ in their own draws alone.
 
     A comparison is made of ``pairs`` streams. The outcome is the visit, which is frequent enough
@@ -187,12 +186,12 @@ class Twins:
     users: int = 2_000
     kind: str = "twins"
 
-    def make(self) -> list[Row]:
+    def make(self) -> list[Record]:
         """A row for each comparison, policy and figure: is the difference significant?"""
         numbers = range(self.first, self.first + self.count)
         return [row for number in numbers for row in self._compare(number)]
 
-    def _compare(self, number: int) -> Iterator[Row]:
+    def _compare(self, number: int) -> Iterator[Record]:
         streams = range(number * self.pairs, (number + 1) * self.pairs)
         logs = {seed: simulate(self.users, seed=seed, outcome="visit") for seed in streams}
         for name in TWINS:
@@ -202,15 +201,15 @@ class Twins:
             for figure in TWIN_FIGURES:
                 ones, others = ([getattr(pair[i], figure) for pair in pairs] for i in (0, 1))
                 low, high = paired_bootstrap(ones, others)
-                told = {"comparison": number, "policy": name, "figure": figure}
+                compared = {"comparison": number, "policy": name, "figure": figure}
                 apart = bool(low > 0 or high < 0)
-                yield {**told, "p": paired_t(ones, others), "bootstrap": apart}
+                yield {**compared, "p": paired_t(ones, others), "bootstrap": apart}
 
     def _replay(self, name: str, log: Log, seed: int) -> Replay:
         return replay(Entrant(name, name).fresh(self.users, seed), log)
 
 
-def _finding(one: Finding) -> Row:
+def _finding(one: Finding) -> Record:
     return {"policy": one.policy, "truth": one.truth, "estimate": asdict(one.estimate)}
 
 
@@ -238,7 +237,7 @@ def estimates(setup: Setup) -> list[Piece]:
 
 def copies(setup: Setup) -> list[Piece]:
     """All comparisons of a policy with its copy."""
-    return [Twins(*chunk) for chunk in _chunks(setup.comparisons)]
+    return [Copies(*chunk) for chunk in _chunks(setup.comparisons)]
 
 
 def _chunks(total: int) -> list[tuple[int, int]]:
@@ -248,13 +247,13 @@ def _chunks(total: int) -> list[tuple[int, int]]:
 
 def execute(pieces: Sequence[Piece], store: Store, jobs: int = 1) -> Iterator[Piece]:
     """Make the pieces that are missing in the store; yield each as it is done."""
-    missing = [piece for piece in pieces if store.get(world_of(piece)) is None]
+    missing = [piece for piece in pieces if store.get(source_of(piece)) is None]
     for piece, rows in fan_out(_made, missing, jobs):
-        store.add([(world_of(piece), {"rows": rows})])
+        store.add([(source_of(piece), {"rows": rows})])
         yield piece
 
 
-def _made(piece: Piece) -> tuple[Piece, list[Row]]:
+def _made(piece: Piece) -> tuple[Piece, list[Record]]:
     return piece, piece.make()
 
 

@@ -1,4 +1,4 @@
-"""What ``bccb trust`` judges: holds, does not hold, or cannot tell."""
+"""The claims that ``bccb trust`` judges: holds, does not hold, or cannot tell."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from bccb.evaluate.statistics import LEVEL, paired_t, share_interval
-from bccb.experiments.claims import Row
 from bccb.experiments.experiment import Claim, Verdict
 from bccb.experiments.trust import LEAST_SEEDS, ORACLE, UNRESERVED, Setup, begins_cold
 from bccb.experiments.trust_tables import NAMES, over_seeds
 from bccb.policies import DEFAULT
+from bccb.report.rows import Row
 
 DEAR = 0.05  # a larger share of the value would be too much for the reserve
 LEAST_REPETITIONS = 500
 NORMAL = 1.96  # standard errors either side of a 95 % interval
 LARGE = 2.64  # standard errors: one of six estimates is that far off by chance in 5 % of runs
 COVERED = (0.93, 0.97)
-NARROW = 0.05  # the width of an interval that tells a level of 5 % from one twice as large
+NARROW = 0.05  # an interval this wide separates a level of 5 % from one twice as large
 
 
 def percent(share: float, digits: int = 0) -> str:
@@ -56,8 +56,8 @@ def least_regret(setup: Setup, rows: Sequence[Row]) -> Claim:
         verdict = "cannot tell"
     elif rivals[next_best].mean() > ours.mean():
         verdict = "does not hold"
-    told = f"{ours.mean():.1f} caused against {rivals[next_best].mean():.1f} by {next_best}"
-    return Claim(text, verdict, f"{told}, p = {p:.2g}, {len(ours)} seeds of {users:,} users")
+    figure = f"{ours.mean():.1f} caused against {rivals[next_best].mean():.1f} by {next_best}"
+    return Claim(text, verdict, f"{figure}, p = {p:.2g}, {len(ours)} seeds of {users:,} users")
 
 
 def slower_than_users(exponents: Sequence[Row]) -> Claim:
@@ -85,8 +85,8 @@ def cost_of_the_reserve(setup: Setup, rows: Sequence[Row]) -> Claim:
     verdict: Verdict = "cannot tell"
     if len(lost) >= LEAST_SEEDS and abs(share - DEAR) > reach:
         verdict = "holds" if share < DEAR else "does not hold"
-    told = f"{lost.mean():.2f} of {without.mean():.1f} caused: {percent(share, 1)}"
-    return Claim(text, verdict, f"{told} ± {percent(reach, 1)} (95 %)")
+    figure = f"{lost.mean():.2f} of {without.mean():.1f} caused: {percent(share, 1)}"
+    return Claim(text, verdict, f"{figure} ± {percent(reach, 1)} (95 %)")
 
 
 def unbiased(estimators: Sequence[Row], repetitions: int) -> Claim:
@@ -97,9 +97,9 @@ def unbiased(estimators: Sequence[Row], repetitions: int) -> Claim:
     few = repetitions < LEAST_REPETITIONS
     verdict: Verdict = "does not hold" if size > LARGE else "cannot tell" if few else "holds"
     share = abs(worst["bias"] / worst["truth"])
-    told = f"largest: {worst['method']} of {worst['policy']}, {size:.1f}"
-    told += f" ({percent(share, 1)} of the truth)"
-    return Claim(text, verdict, f"{told}, in {repetitions:,} repetitions")
+    figure = f"largest: {worst['method']} of {worst['policy']}, {size:.1f}"
+    figure += f" ({percent(share, 1)} of the truth)"
+    return Claim(text, verdict, f"{figure}, in {repetitions:,} repetitions")
 
 
 def covering(estimators: Sequence[Row], repetitions: int) -> Claim:
@@ -115,8 +115,10 @@ def covering(estimators: Sequence[Row], repetitions: int) -> Claim:
     unsure = outside or repetitions < LEAST_REPETITIONS
     verdict: Verdict = "does not hold" if surely else "cannot tell" if unsure else "holds"
     shares = [row["covered"] for row in estimators]
-    told = f"{percent(min(shares), 1)} to {percent(max(shares), 1)} in {repetitions:,} repetitions"
-    return Claim(text, verdict, told)
+    figure = (
+        f"{percent(min(shares), 1)} to {percent(max(shares), 1)} in {repetitions:,} repetitions"
+    )
+    return Claim(text, verdict, figure)
 
 
 def covering_own_log(estimators: Sequence[Row], repetitions: int) -> Claim:
@@ -133,17 +135,17 @@ def covering_own_log(estimators: Sequence[Row], repetitions: int) -> Claim:
     return Claim(text, verdict, f"{percent(min(shares), 1)} to {percent(max(shares), 1)}")
 
 
-def quiet_twins(twins: Sequence[Row], test: str) -> Claim:
+def copies_seldom_differ(twins: Sequence[Row], test: str) -> Claim:
     """Copies of one policy differ significantly as seldom as they should."""
     rows = [row for row in twins if row["test"] == test]
     wide = any(row["high"] - row["low"] > NARROW for row in rows)
-    loud = any(_least_share(row, LEVEL / len(rows)) > LEVEL for row in rows)
-    verdict: Verdict = "cannot tell" if wide else "does not hold" if loud else "holds"
+    often = any(_least_share(row, LEVEL / len(rows)) > LEVEL for row in rows)
+    verdict: Verdict = "cannot tell" if wide else "does not hold" if often else "holds"
     shares = [row["differ"] for row in rows]
-    told = f"{percent(min(shares), 1)} to {percent(max(shares), 1)}"
-    told += f" of {rows[0]['comparisons']:,} comparisons"
+    figure = f"{percent(min(shares), 1)} to {percent(max(shares), 1)}"
+    figure += f" of {rows[0]['comparisons']:,} comparisons"
     text = f"two copies of one policy differ in at most {percent(LEVEL)} of comparisons by {test}"
-    return Claim(text, verdict, told)
+    return Claim(text, verdict, figure)
 
 
 def _least_share(row: Row, level: float) -> float:

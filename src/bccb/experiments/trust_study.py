@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
+from bccb.evaluate.parallel import OnProgress
 from bccb.evaluate.statistics import LEVEL
 from bccb.experiments import trust, trust_claims, trust_tables
-from bccb.experiments.experiment import Claim, Experiment, Findings, Results, Row, Study
-from bccb.experiments.plan import world_of
-from bccb.experiments.report import Report, folder_for
-from bccb.experiments.store import Store
+from bccb.experiments.experiment import Claim, Experiment, Findings, Record, Results, Study
+from bccb.experiments.plan import source_of
+from bccb.experiments.report import Report
+from bccb.experiments.store import open_store
 from bccb.experiments.trust import MONEY, Piece, Setup, execute
 from bccb.policies import DEFAULT
 from bccb.report.trust_figures import regret_curves, share_intervals
 
 
-def rows_of(pieces: Sequence[Piece], results: Results) -> list[Row]:
+def rows_of(pieces: Sequence[Piece], results: Results) -> list[Record]:
     """All the rows that these pieces made."""
     return [row for piece in pieces for row in results(piece)["rows"]]
 
 
-def from_lives(table: Callable[[Setup, list[Row]], list[Row]]) -> Callable[..., list[Row]]:
+def from_lives(table: Callable[[Setup, list[Record]], list[Record]]) -> Callable[..., list[Record]]:
     """A table of what policies cause live."""
     return lambda setup, results: table(setup, rows_of(trust.lives(setup), results))
 
@@ -51,13 +50,13 @@ def estimator_claims(findings: Findings) -> list[Claim]:
 def copy_claims(findings: Findings) -> list[Claim]:
     """How often two copies of one policy differ, by each test."""
     tests = ("paired t", "paired bootstrap")
-    return [trust_claims.quiet_twins(findings.tables["twins"], test) for test in tests]
+    return [trust_claims.copies_seldom_differ(findings.tables["twins"], test) for test in tests]
 
 
-def intro(told: Mapping[str, Any]) -> list[str]:
+def intro(facts: Mapping[str, Any]) -> list[str]:
     """What was run."""
-    setup = told["setup"]
-    seeds = {row["users"]: row["seeds"] for row in told["tables"]["curves"]}
+    setup = facts["setup"]
+    seeds = {row["users"]: row["seeds"] for row in facts["tables"]["curves"]}
     listed = ", ".join(f"{users:,} ({count})" for users, count in seeds.items())
     return [
         "`bccb trust` on simulated users, whose truth is known. Users (and seeds): "
@@ -141,9 +140,9 @@ TRUST = Study(
     intro=intro,
     ours=DEFAULT,
     rules=(
-        "A claim cannot be told where a figure lies within chance of its limit, or there are fewer "
-        "than 5 seeds, fewer than 500 repetitions, or so few comparisons that the interval of "
-        "their share is wider than 5 points. A claim about several figures shares its 5 % among "
+        "The verdict is 'cannot tell' where a figure lies within chance of its limit, or there are "
+        "fewer than 5 seeds, fewer than 500 repetitions, or so few comparisons that the interval "
+        "of their share is wider than 5 points. A claim about several figures shares its 5 % among "
         "them."
     ),
 )
@@ -154,7 +153,7 @@ def run_trust(
     *,
     jobs: int = 1,
     folder: str | Path | None = None,
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: OnProgress | None = None,
     **sizes: Any,
 ) -> Report:
     """Measure what policies cause and whether our figures are right, where the truth is known.
@@ -163,26 +162,17 @@ def run_trust(
     there is one, is not run again.
     """
     setup = setup or Setup(**sizes)
-    with ExitStack() as stack:
-        place = folder or stack.enter_context(TemporaryDirectory())
-        store = Store(folder_for(Path(place)) / "trust.jsonl")
-        stack.callback(store.close)
+    with open_store(folder, "trust.jsonl") as store:
         pieces: list[Piece] = TRUST.tasks(setup, TRUST.names)
-        done = sum(store.get(world_of(piece)) is not None for piece in pieces)
+        done = sum(store.get(source_of(piece)) is not None for piece in pieces)
         for piece in execute(pieces, store, jobs):
             done += 1
             if progress is not None:
                 progress(done, len(pieces), piece.kind)
-
-        def results(piece: Piece) -> Mapping[str, Any]:
-            found = store.get(world_of(piece))
-            assert found is not None, piece
-            return found
-
-        findings = TRUST.conclude(setup, TRUST.names, results)
-        told = {
+        findings = TRUST.conclude(setup, TRUST.names, lambda piece: store[source_of(piece)])
+        facts = {
             "setup": {**asdict(setup), "middle": setup.middle, "money": MONEY},
             "claims": [asdict(claim) for claim in TRUST.judge(findings)],
             "tables": findings.tables,
         }
-        return Report(TRUST, told)
+        return Report(TRUST, facts)

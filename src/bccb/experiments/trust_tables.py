@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from dataclasses import asdict
 
 import numpy as np
 
-from bccb.errors import MissingExtraError
 from bccb.evaluate.coverage import Finding, summarise
 from bccb.evaluate.estimates import Estimate
-from bccb.evaluate.statistics import LEVEL, share_interval
+from bccb.evaluate.statistics import LEVEL, load_stats, share_interval
+from bccb.experiments.experiment import Record
 from bccb.experiments.trust import ENTRANTS, ORACLE, Setup
+from bccb.report.rows import Row
 from bccb.types import Floats
 
-Row: TypeAlias = Mapping[str, Any]
-
+ESTIMATOR_COLUMNS = [
+    "policy",
+    "method",
+    "truth",
+    "bias",
+    "bias_se",
+    "width",
+    "covered",
+    "low",
+    "high",
+]
 NAMES = (ORACLE, *(entrant.name for entrant in ENTRANTS))
 
 
@@ -30,7 +40,7 @@ def regret(rows: Sequence[Row], users: int, policy: str) -> Floats:
     return over_seeds(rows, users, ORACLE) - over_seeds(rows, users, policy)
 
 
-def values(setup: Setup, rows: Sequence[Row]) -> list[dict[str, Any]]:
+def values(setup: Setup, rows: Sequence[Row]) -> list[Record]:
     """What every policy causes at the middle size, and what it spends for that."""
     return [
         {
@@ -44,7 +54,7 @@ def values(setup: Setup, rows: Sequence[Row]) -> list[dict[str, Any]]:
     ]
 
 
-def curves(setup: Setup, rows: Sequence[Row]) -> list[dict[str, Any]]:
+def curves(setup: Setup, rows: Sequence[Row]) -> list[Record]:
     """Value and regret of every policy at every size."""
     return [
         {"users": users, "seeds": setup.seeds_at(users), **_value(rows, users, name)}
@@ -54,9 +64,9 @@ def curves(setup: Setup, rows: Sequence[Row]) -> list[dict[str, Any]]:
     ]
 
 
-def exponents(setup: Setup, rows: Sequence[Row]) -> list[dict[str, Any]]:
+def exponents(setup: Setup, rows: Sequence[Row]) -> list[Record]:
     """How fast regret grows: over all sizes, over the last decade of them, and mean regrets."""
-    found = []
+    made = []
     for name in NAMES:
         if name != ORACLE:
             lost = {users: regret(rows, users, name) for users in setup.sizes}
@@ -66,8 +76,8 @@ def exponents(setup: Setup, rows: Sequence[Row]) -> list[dict[str, Any]]:
             row = {"policy": name, "exponent": slope, "exponent_se": error}
             row |= {"late": late, "late_se": late_error}
             shown = {short(users): mean for users, mean in zip(setup.sizes, means, strict=True)}
-            found.append({**row, **shown})
-    return found
+            made.append({**row, **shown})
+    return made
 
 
 def late_exponent(lost: Mapping[int, Floats]) -> tuple[float | None, float | None]:
@@ -109,61 +119,46 @@ def fit_exponent(
     >>> round(slope, 6), round(error, 6)
     (1.0, 0.0)
     """
-    try:
-        from scipy import stats
-    except ImportError:
-        raise MissingExtraError("scipy", "lab") from None
     if len(sizes) < 3 or min(regrets) <= 0:
         return None, None
-    line = stats.linregress(np.log(sizes), np.log(regrets))
+    line = load_stats().linregress(np.log(sizes), np.log(regrets))
     return float(line.slope), float(line.stderr)
 
 
-def estimators(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def estimators(rows: Sequence[Row]) -> list[Record]:
     """Bias and coverage of every estimator; the interval is that of the share covered."""
     findings = (Finding(row["policy"], row["truth"], Estimate(**row["estimate"])) for row in rows)
-    found = []
+    made = []
     for line in summarise(findings):
         low, high = share_interval(round(line.covered * line.repetitions), line.repetitions)
-        found.append(
-            {
-                "policy": line.policy,
-                "method": line.method,
-                "truth": line.truth,
-                "bias": line.bias,
-                "bias_se": line.bias_se,
-                "width": line.width,
-                "covered": line.covered,
-                "low": low,
-                "high": high,
-            }
-        )
-    return found
+        row = asdict(line) | {"low": low, "high": high}
+        made.append({name: row[name] for name in ESTIMATOR_COLUMNS})
+    return made
 
 
-def twins(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def twins(rows: Sequence[Row]) -> list[Record]:
     """How often two copies of one policy differ significantly, for each test."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row["policy"], row["figure"]), []).append(row)
-    found = []
+    made = []
     for test in ("paired t", "paired bootstrap"):
         for (policy, figure), group in groups.items():
             differ = sum(
                 row["p"] < LEVEL if test == "paired t" else row["bootstrap"] for row in group
             )
             low, high = share_interval(differ, len(group))
-            told = {"test": test, "policy": policy, "figure": figure, "comparisons": len(group)}
-            found.append({**told, "differ": differ / len(group), "low": low, "high": high})
-    return found
+            row = {"test": test, "policy": policy, "figure": figure, "comparisons": len(group)}
+            made.append({**row, "differ": differ / len(group), "low": low, "high": high})
+    return made
 
 
 def _at(rows: Sequence[Row], users: int, policy: str) -> list[Row]:
-    found = [row for row in rows if row["users"] == users and row["policy"] == policy]
-    return sorted(found, key=lambda row: int(row["seed"]))
+    own = [row for row in rows if row["users"] == users and row["policy"] == policy]
+    return sorted(own, key=lambda row: int(row["seed"]))
 
 
-def _value(rows: Sequence[Row], users: int, name: str) -> dict[str, Any]:
+def _value(rows: Sequence[Row], users: int, name: str) -> Record:
     value, lost = over_seeds(rows, users, name), regret(rows, users, name)
     return {
         "policy": name,

@@ -12,7 +12,7 @@ class Column(NamedTuple):
 
     about: str
     text: bool = False  # words, which stand left; figures stand right
-    key: bool = False  # says which row it is: shown as it is, and compared with published rows
+    key: bool = False  # identifies the row: shown as it is, and matched with published rows
 
 
 COLUMNS: Mapping[str, Column] = MappingProxyType(
@@ -22,13 +22,19 @@ COLUMNS: Mapping[str, Column] = MappingProxyType(
         "policy": Column("the policy", text=True, key=True),
         "against": Column("the policy that it is compared with", text=True, key=True),
         "parameter": Column("the parameter that is changed", text=True, key=True),
-        "value": Column("of the parameter; or what a policy causes", key=True),
+        "value": Column("the parameter's value", key=True),
+        "value ± se": Column("what a policy causes ± standard error"),
         "estimator": Column("what estimates the effects", text=True, key=True),
         "explorer": Column("what explores", text=True, key=True),
         "pacer": Column("what spreads the budget", text=True, key=True),
         "method": Column("the estimator of a log's incremental value", text=True),
+        "by": Column("the estimator of a log's incremental value", text=True),
+        "arm": Column("control, or a treatment", text=True),
+        "feature": Column("the feature", text=True),
+        "cost": Column("whether it looks at the cost of a treatment", text=True),
+        "needs": Column("what it must be given before it begins", text=True),
         "test": Column("the statistical test", text=True),
-        "figure": Column("the figure that is compared, or that decides a claim", text=True),
+        "figure": Column("the figure that is compared or decides", text=True),
         "text": Column("the claim", text=True),
         "claim": Column("the claim", text=True),
         "verdict": Column("holds, does not hold, or cannot tell", text=True),
@@ -38,32 +44,40 @@ COLUMNS: Mapping[str, Column] = MappingProxyType(
         "difference": Column("mean difference over seeds"),
         "low": Column("lower end of the 95 % interval"),
         "high": Column("upper end of the 95 % interval"),
+        "low_to_high": Column("95 % interval"),
         "p": Column("p-value of the paired t-test"),
-        "p_holm": Column("the same with Holm's correction over the table"),
+        "p_holm": Column("p with Holm's correction over the table"),
         "cv": Column("coefficient of variation of the means"),
         "failed_fits": Column("seeds whose fit failed"),
         "offline": Column("standard deviation of the offline pipeline"),
         "ours": Column("standard deviation of bccb"),
-        "ratio": Column("of the two standard deviations"),
+        "ratio": Column("ratio of the two standard deviations"),
         "proposed": Column("share of users for whom treatment was proposed"),
         "realised": Column("share of treated users among those matched"),
-        "share": Column("of all users; or of what the oracle causes"),
+        "share": Column("share of all users (in replay) or of what the oracle causes (live)"),
         "conversions": Column("conversions of treated users, caused or not"),
         "incremental": Column("conversions that the treatments caused"),
         "spend": Column("money spent"),
         "treated": Column("users treated"),
         "rank_treated": Column("rank by treated conversions"),
         "rank_incremental": Column("rank by incremental conversions"),
-        "users": Column("users in a stream"),
+        "rate": Column("mean outcome"),
+        "effect": Column("rate of the treatment, less that of the control"),
+        "matched": Column("users for whom the log did what the policy proposed"),
+        "learned": Column("users whose outcome the policy could learn from"),
+        "behind": Column("how many more conversions the recommended policy caused"),
+        "cost_of_each": Column("money spent for each conversion that was caused"),
+        "seconds": Column("time of one run"),
+        "users": Column("number of users"),
         "seeds": Column("streams of that size"),
         "regret": Column("what the oracle causes, less what the policy causes"),
         "exponent": Column("slope of log regret on log users"),
-        "late": Column("the same over the last decade of users"),
+        "late": Column("the exponent over the last decade of users"),
         "truth": Column("the true value, mean over repetitions"),
         "bias": Column("mean error of the estimates"),
         "width": Column("mean width of the 95 % intervals"),
         "covered": Column("share of intervals that hold the truth"),
-        "comparisons": Column("how many were made"),
+        "comparisons": Column("number of comparisons"),
         "differ": Column("share of comparisons with a significant difference"),
     }
 )
@@ -71,16 +85,17 @@ UNKNOWN = Column("")
 
 
 def column(name: str) -> Column:
-    """The description of a column, also of one with a prefix or joined with its error.
+    """The column of a heading, also of one with a prefix, an error or an interval.
 
-    >>> column("offline_mean").about, column("low to high").about
-    ('mean over seeds', 'lower end of the 95 % interval')
+    >>> column("offline_mean").about, column("mean ± deviation").about
+    ('mean over seeds', 'mean over seeds ± standard deviation over seeds')
     """
-    first = name.split(" ± ")[0].split(" to ")[0].strip()
-    found = COLUMNS.get(first) or COLUMNS.get(first.replace(" ", "_"))
-    if found is None:
-        found = COLUMNS.get(first.replace(" ", "_").rpartition("_")[2])
-    return found or UNKNOWN
+    if name in COLUMNS:
+        return COLUMNS[name]
+    first, _, error = name.partition(" ± ")
+    words = first.split(", ")[0].split(" (")[0].removesuffix(" by").replace(" ", "_")
+    entry = COLUMNS.get(words) or COLUMNS.get(words.rpartition("_")[2]) or UNKNOWN
+    return entry._replace(about=f"{entry.about} ± {COLUMNS[error].about}") if error else entry
 
 
 def is_text(name: str) -> bool:
@@ -89,5 +104,5 @@ def is_text(name: str) -> bool:
 
 
 def is_key(name: str) -> bool:
-    """Whether a column says which row it is."""
+    """Whether a column identifies the row."""
     return name in COLUMNS and COLUMNS[name].key

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from bccb.report.drawing import band, beside, legend, line, svg, thousands
 from bccb.report.looks import INK, OFFLINE, OURS, look_of
+from bccb.report.rows import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-Row: TypeAlias = Mapping[str, Any]
 
 
 def conversions_by_budget(
@@ -43,7 +42,7 @@ def crossover_curve(rows: Sequence[Row]) -> str:
     """Offline after n rows of history against ours after none; below, the fits that failed.
 
     The bars are the interval of the paired difference, drawn from the mean of ours: a bar that
-    does not touch the line of ours is a difference that the seeds can tell from none.
+    does not touch the line of ours is a difference beyond chance.
     """
 
     def draw(figure: Figure) -> None:
@@ -115,8 +114,8 @@ def paths(runs: Sequence[Row], currency: str = "$") -> str:
         thousands(spend.yaxis, price.xaxis, price.yaxis)
         legend(spend)
         if priceless:
-            told = "\n".join(["Without a price:", *priceless])
-            price.annotate(told, (1.02, 1), xycoords="axes fraction", va="top", linespacing=1.5)
+            note = "\n".join(["Without a price:", *priceless])
+            price.annotate(note, (1.02, 1), xycoords="axes fraction", va="top", linespacing=1.5)
 
     return svg(draw, "Spend and price against users", (9, 6.5))
 

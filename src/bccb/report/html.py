@@ -6,15 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from bccb.errors import InputError
 from bccb.report.columns import column, is_key, is_text
 from bccb.report.looks import OURS
-from bccb.report.rows import joined
+from bccb.report.rows import Row, joined
 from bccb.report.templating import rendered
-
-Row: TypeAlias = Mapping[str, Any]
 
 VERDICTS = MappingProxyType(
     {  # verdict: its class and its sign, so that colour is never alone
@@ -67,10 +65,10 @@ def page(
 ) -> str:
     """The page. A claim has ``claim``, ``verdict`` and whatever else its row should show.
 
-    A claim's ``section``, where it has one, is the name of the section that tells more.
+    A claim's ``section``, where it has one, is the name of the section with the details.
     """
-    found = [claim["verdict"] for claim in claims]
-    for verdict in found:
+    given = [claim["verdict"] for claim in claims]
+    for verdict in given:
         if verdict not in VERDICTS:
             raise InputError("verdict", verdict, f"one of {', '.join(VERDICTS)}")
     return rendered(
@@ -78,7 +76,7 @@ def page(
         title=title,
         intro=[text.strip() for text in intro if text.strip()],
         verdicts=VERDICTS,
-        counts={name: found.count(name) for name in VERDICTS},
+        counts={name: given.count(name) for name in VERDICTS},
         claims=_claims(claims),
         sections=[(section, _results(section) if section.rows else None) for section in sections],
     )
@@ -142,7 +140,7 @@ def _results(section: Section) -> Table:
 
 
 def _compact(row: Row, written: Callable[[float], str]) -> Row:
-    """A row as text, but for its keys. What has an error of its own is a figure and no key."""
+    """A row as text, except its keys. What has an error of its own is a figure and no key."""
     keys = {name for name in row if is_key(name) and f"{name}_se" not in row}
     return joined(
         {
@@ -159,9 +157,9 @@ def _paired(
     left = list(published)
     pairs: list[tuple[Row, Row]] = []
     for row in rows:
-        found: Row = next((other for other in left if _same(row, other, keys)), {})
-        left = [other for other in left if other is not found]
-        pairs.append((row, found))
+        match: Row = next((other for other in left if _same(row, other, keys)), {})
+        left = [other for other in left if other is not match]
+        pairs.append((row, match))
     return [*pairs, *(({}, other) for other in left)]
 
 

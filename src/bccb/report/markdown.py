@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from bccb.report.columns import column
 from bccb.report.html import Section
-from bccb.report.rows import joined
+from bccb.report.rows import Row, joined
 from bccb.report.templating import rendered
 
 
@@ -14,18 +14,30 @@ def page(
     title: str,
     intro: Sequence[str],
     rules: str,
-    claims: Sequence[Mapping[str, Any]],
+    claims: Sequence[Row],
     sections: Sequence[Section],
 ) -> str:
-    """One document: what was run, the verdicts and how they are found, and every table."""
+    """One document: what was run, the verdicts and their rules, and every table."""
     return rendered(
         "page.md",
         title=title,
         intro=intro,
         rules=rules,
         claims=table(claims) if claims else "",
-        sections=[(section, table(section.rows)) for section in sections],
+        sections=[(section, table(section.rows), legend(section.rows)) for section in sections],
     )
+
+
+def legend(rows: Sequence[Row]) -> str:
+    """What the columns mean, in one line.
+
+    >>> legend([{"n": 500, "mean": 44.1, "deviation": 14.6}])
+    'n: rows of history; mean ± deviation: mean over seeds ± standard deviation over seeds.'
+    """
+    headings: dict[str, list[str]] = {}
+    for heading in cells(rows)[0]:
+        headings.setdefault(column(heading).about, []).append(heading)
+    return "; ".join(f"{', '.join(of)}: {about}" for about, of in headings.items() if about) + "."
 
 
 def span(seeds: Sequence[int]) -> str:
@@ -39,7 +51,7 @@ def span(seeds: Sequence[int]) -> str:
     return f"{first} to {last}" if whole and last > first else ", ".join(map(str, seeds))
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> str:
+def table(rows: Sequence[Row]) -> str:
     """Rows as a Markdown table.
 
     >>> print(table([{"n": 500, "p_value": 0.0431}, {"n": 1000, "p_value": None}]))
@@ -53,7 +65,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join([first, "|" + "---|" * len(headings), *rest])
 
 
-def cells(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
+def cells(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
     """Headings, and rows of text."""
     texts = [joined({key: cell(value) for key, value in row.items()}) for row in rows]
     headings = list(dict.fromkeys(key for row in texts for key in row))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from bccb.report.drawing import legend, line, svg, thousands
 from bccb.report.looks import INK, look_of
+from bccb.report.rows import Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-Row: TypeAlias = Mapping[str, Any]
 
 
 def regret_curves(rows: Sequence[Row]) -> str:

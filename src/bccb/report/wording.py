@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bccb.data import costs
 from bccb.evaluate.advice import Advice, Rival
-from bccb.evaluate.statistics import Interval
+from bccb.evaluate.statistics import Limits
 from bccb.policies import DEFAULT, spec_of
 
 SIMPLEST = "cheapest-first"
@@ -17,19 +17,19 @@ def sentence(advice: Advice) -> str:
     choice, setting = advice.choice, advice.setting
     own, runner_up = advice.rival(choice.recommended), advice.rival(choice.runner_up)
     what = f"{setting.outcome or 'conversion'}s"
-    told = (
+    text = (
         f"Use {own.policy}: with {setting.measured_budget:,.0f} for {setting.measured_users:,} "
         f"users it is expected to cause {own.incremental:,.1f} {what} {_range(advice.incremental)}"
     )
-    if not advice.told_apart:
-        told += f". Nothing here tells the policies apart: it is {_against(runner_up)}"
-        return f"{told}, and named{_reason(advice)}."
-    told += f", {_against(runner_up)}, the best of the others"
+    if not advice.is_distinct:
+        text += f". Nothing here tells the policies apart: it is {_against(runner_up)}"
+        return f"{text}, and named{_reason(advice)}."
+    text += f", {_against(runner_up)}, the best of the others"
     if SIMPLEST not in (own.policy, runner_up.policy):
-        told += f", and {_against(advice.rival(SIMPLEST))}, the simplest"
+        text += f", and {_against(advice.rival(SIMPLEST))}, the simplest"
     if choice.recommended != choice.best:
-        told += f". Of those that cannot be told apart from the best it is taken{_reason(advice)}"
-    return f"{told}."
+        text += f". Of those that cannot be told apart from the best it is taken{_reason(advice)}"
+    return f"{text}."
 
 
 def _against(rival: Rival) -> str:
@@ -37,13 +37,13 @@ def _against(rival: Rival) -> str:
     if rival.interval.low > 0:
         return f"{rival.behind:,.1f} more {_range(rival.interval)} than {rival.policy}"
     if rival.interval.high < 0:
-        fewer = Interval(-rival.interval.high, -rival.interval.low)
+        fewer = Limits(-rival.interval.high, -rival.interval.low)
         return f"{-rival.behind:,.1f} fewer {_range(fewer)} than {rival.policy}"
     difference = f"{rival.behind:+,.1f}, {rival.interval.low:,.1f} to {rival.interval.high:,.1f}"
     return f"not told apart from {rival.policy} ({difference})"
 
 
-def _range(interval: Interval) -> str:
+def _range(interval: Limits) -> str:
     return f"({interval.low:,.1f} to {interval.high:,.1f})"
 
 
@@ -62,40 +62,40 @@ def _reason(advice: Advice) -> str:
 def remarks(advice: Advice) -> list[str]:
     """What the sentence rests on, and what to be careful about."""
     setting = advice.setting
-    told = _simulated(advice) if setting.outcome else _logged(advice)
-    told.append(
+    lines = _simulated(advice) if setting.outcome else _logged(advice)
+    lines.append(
         "Policies were shown outcomes of those users alone for whom the trial did as they proposed "
         "(learned). Live a policy sees all: those that learn should do better than here."
     )
     ahead = [rival.policy for rival in advice.rivals if rival.interval.high < 0]
     if ahead:
-        told.append(f"{', '.join(ahead)} did better than the choice made: more seeds would tell.")
+        lines.append(f"{', '.join(ahead)} did better than the choice made: more seeds would tell.")
     everybody = advice.rival("treat-all").spend
     if everybody < UNSPENT * setting.measured_budget:
-        told.append(f"Money is not scarce here: treating everybody costs {everybody:,.0f}.")
-    return told + [f"{rival.policy}: {rival.note}" for rival in advice.rivals if rival.note]
+        lines.append(f"Money is not scarce here: treating everybody costs {everybody:,.0f}.")
+    return lines + [f"{rival.policy}: {rival.note}" for rival in advice.rivals if rival.note]
 
 
 def _simulated(advice: Advice) -> list[str]:
     setting = advice.setting
     each = setting.budget / setting.users
     seeds = len({run.seed for run in advice.runs})
-    told = [
+    lines = [
         f"Simulated users stand for yours: {RATES[str(setting.outcome)]}, and treating one costs "
-        f"{costs.MEAN} on average. {each:,.3g} a user treats {min(each / costs.MEAN, 1):.1%} of "
+        f"{costs.MEAN} on average. {each:,.3g} per user treats {min(each / costs.MEAN, 1):.1%} of "
         "them at that cost; where yours is another, scale the budget, for this decides most.",
         f"The figures are true effects. {seeds // 2} seeds chose, {seeds - seeds // 2} others "
         "estimate, so luck in the choice does not count; ± is the deviation over these.",
     ]
     if setting.history:
-        told.append("History is that of a randomised trial on such users, and must be so for you.")
-    return told
+        lines.append("History is that of a randomised trial on such users, and must be so for you.")
+    return lines
 
 
 def _logged(advice: Advice) -> list[str]:
     setting = advice.setting
     seeds = len({run.seed for run in advice.runs})
-    told = [
+    lines = [
         "The users of your trial stand for those to come. Each seed streams "
         f"{setting.measured_users:,} of its rows: measured with {setting.measured_history:,} rows "
         f"of history, you would have {setting.history:,}.",
@@ -104,12 +104,12 @@ def _logged(advice: Advice) -> list[str]:
         f"{len(advice.rivals) - 1} comparisons.",
     ]
     if setting.measured_users < setting.users:
-        told.append(
+        lines.append(
             f"The trial has no stream of {setting.users:,} users: the money is in proportion, "
             f"{setting.measured_budget:,.0f} of {setting.budget:,.0f}. More users favour policies "
             "that learn."
         )
-    return told
+    return lines
 
 
 def code(advice: Advice) -> list[str]:

@@ -1,0 +1,86 @@
+"""The options that several commands share, and the checks of their values."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bccb.errors import InputError
+from bccb.policies import spec_of
+
+MOST_SEEDS = 10_000
+FORMATS = ".csv, .csv.gz, .ndjson or .parquet"
+
+
+def parse_seeds(text: str) -> list[int]:
+    """``42:62`` is 42 to 61, as in Python; ``1,5,9`` is these three."""
+    allowed = "first:last+1, such as 42:62, or a list, such as 42,43"
+    try:
+        if ":" in text:
+            first, last = (int(part) for part in text.split(":"))
+            seeds = list(range(first, min(last, first + MOST_SEEDS + 1)))
+        else:
+            seeds = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError("--seeds", text, allowed) from None
+    if not 1 <= len(seeds) <= MOST_SEEDS or min(seeds) < 0 or len(set(seeds)) < len(seeds):
+        allowed += f"; from 1 to {MOST_SEEDS:,} of them, none below 0, none twice"
+        raise InputError("--seeds", text, allowed)
+    return seeds
+
+
+def _check_jobs(jobs: int) -> int:
+    """Refuse fewer than one process."""
+    if jobs < 1:
+        raise InputError("--jobs", jobs, "1 or above")
+    return jobs
+
+
+def _check_json(path: Path | None) -> Path | None:
+    """Refuse a file that cannot be written, before the work."""
+    if path is not None:
+        folder = path.parent
+        if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+            raise InputError("--json", str(path), "a file in a folder that can be written to")
+    return path
+
+
+def check_policies(names: list[str]) -> None:
+    """Refuse a name that is no policy, or one that is given twice."""
+    for name in names:
+        spec_of(name)
+    if len(set(names)) < len(names):
+        raise InputError("--policy", names, "named once each")
+
+
+def check_within(option: str, value: float, least: float, most: float) -> None:
+    """Refuse a value that is out of range."""
+    if not least <= value <= most:
+        raise InputError(option, value, f"from {least} to {most:,.0f}")
+
+
+DataFile = Annotated[Path | None, typer.Option("--data", help=f"Log of a trial: {FORMATS}.")]
+Seeds = Annotated[str, typer.Option("--seeds", help="First:last+1, or a list.")]
+Jobs = Annotated[
+    int,
+    typer.Option(
+        "--jobs", help="Processes; default all cores.", callback=_check_jobs, show_default=False
+    ),
+]
+JsonFile = Annotated[
+    Path | None,
+    typer.Option("--json", help="Write every figure here.", callback=_check_json),
+]
+ResultsFolder = Annotated[Path, typer.Option("--out", help="Folder for results.")]
+LedgerFile = Annotated[
+    str,
+    typer.Option(
+        "--ledger", metavar="FILE", help="The SQLite file of the service.", envvar="BCCB_LEDGER"
+    ),
+]
+SEEDS = "42:62"
+LEDGER = "bccb.sqlite"
+CORES = os.cpu_count() or 1

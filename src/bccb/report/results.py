@@ -1,0 +1,148 @@
+"""Results as rows of text, for the tables that commands print. `columns` describes each column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from bccb.data.describe import Balance, Description
+from bccb.evaluate.advice import Advice, Rival
+from bccb.evaluate.compare import Summary
+from bccb.evaluate.estimates import Estimate
+from bccb.evaluate.evaluation import Evaluation
+from bccb.intervals import Interval
+from bccb.policies import POLICIES
+from bccb.spec import Spec
+
+KINDS = ("estimator", "explorer", "pacer")
+
+
+def summary_rows(summary: Sequence[Summary]) -> list[dict[str, str]]:
+    """One row for each policy and budget; the budget is a column where there are several."""
+    several = len({line.budget for line in summary}) > 1
+    return [
+        {
+            **({"budget": f"{line.budget:,.0f}"} if several else {}),
+            "policy": line.policy,
+            "conversions": _spread(line.conversions, line.conversions_deviation),
+            "incremental": _spread(line.incremental, line.incremental_deviation),
+            "spend": f"{line.spend:,.0f}",
+            "matched": f"{line.matched:,.0f}",
+            "proposed": f"{line.proposed:.3f}",
+            "seconds": f"{line.seconds:.3f}",
+        }
+        for line in summary
+    ]
+
+
+def rival_rows(advice: Advice) -> list[dict[str, str]]:
+    """One row for each rival, with what the recommended policy causes more."""
+
+    def behind(rival: Rival) -> str:
+        low, high = rival.interval
+        own = rival.policy == advice.recommended
+        return "" if own else f"{rival.behind:,.1f} ({low:,.1f} to {high:,.1f})"
+
+    return [
+        {
+            "policy": rival.policy,
+            "incremental": f"{rival.incremental:,.1f} ± {rival.deviation:5,.1f}",
+            "behind by (95 %)": behind(rival),
+            "spend": f"{rival.spend:,.0f}",
+            "learned": f"{rival.learned:,.0f}",
+        }
+        for rival in advice.rivals
+    ]
+
+
+def evaluation_rows(evaluations: Sequence[Evaluation]) -> tuple[list[dict[str, str]], list[str]]:
+    """Three rows for each policy, one for each method; and the policy that each row is about."""
+    rows, policies = [], []
+    for one in evaluations:
+        learned = "" if one.learned is None else f", learned {_count(one.learned)}"
+        about = [one.policy, f" {_count(one.treated)} for {one.spend:,.2f}"]
+        about += [f" ESS {_count(one.effective_users)}{learned}"]
+        lines = [(line.method, _incremental(line), _cost(one, line)) for line in one.estimates]
+        if not lines:
+            about, lines = ["\n".join(about)], [("", "not known", "not known")]
+        for text, (method, incremental, cost) in zip(about, lines, strict=True):
+            row = {"policy, treated, spend": text, "by": method}
+            rows.append({**row, "incremental (95 %)": incremental, "cost of each (95 %)": cost})
+            policies.append(one.policy)
+    return rows, policies
+
+
+def arm_rows(description: Description) -> list[dict[str, str]]:
+    """One row for each arm of a trial."""
+    return [
+        {
+            "arm": arm.name,
+            "users": f"{arm.users:,}",
+            "share": f"{arm.share:.4f}",
+            "rate, 95 % interval": _percent(arm.rate, ""),
+            "effect, 95 % interval": "" if arm.effect is None else _percent(arm.effect, "+"),
+        }
+        for arm in description.arms
+    ]
+
+
+def balance_rows(balance: Balance) -> list[dict[str, str]]:
+    """One row for each feature, with its standardised difference in each treatment."""
+    by_treatment = balance.differences
+    return [
+        {"feature": feature}
+        | {name: f"{differences[feature]:+.3f}" for name, differences in by_treatment.items()}
+        for feature in next(iter(by_treatment.values()))
+    ]
+
+
+def policy_rows() -> list[dict[str, Any]]:
+    """One row for each policy of the library."""
+    return [
+        {
+            "policy": spec.name,
+            **{
+                kind: part.about
+                for kind, part in zip(KINDS, spec.composition.components, strict=True)
+            },
+            "cost": "yes" if spec.composition.cost_aware else "no",
+            "needs": needs_of(spec),
+        }
+        for spec in POLICIES.values()
+    ]
+
+
+def needs_of(spec: Spec) -> str:
+    """What a policy needs besides users: the true effects, history or nothing."""
+    if spec.needs_effects:
+        return "effects"
+    return "history" if spec.needs_history else ""
+
+
+def _spread(mean: float, deviation: float | None) -> str:
+    return f"{mean:.1f}" if deviation is None else f"{mean:.1f} ± {deviation:4.1f}"
+
+
+def _incremental(line: Estimate) -> str:
+    return f"{line.incremental:,.1f} ({line.low:,.1f} to {line.high:,.1f})"
+
+
+def _cost(evaluation: Evaluation, line: Estimate) -> str:
+    each = evaluation.cost_per_incremental(line)
+    if each is not None:
+        return f"{_money(each.value)} ({_money(each.low)} to {_money(each.high)})"
+    least = f", above {_money(evaluation.compared_spend / line.high)}" if line.high > 0 else ""
+    return f"not known{least}"
+
+
+def _money(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:,.2f}"
+
+
+def _count(number: float) -> str:
+    return f"{number:,.0f}" if number < 100_000 else f"{number / 1000:,.0f}k"
+
+
+def _percent(estimate: Interval, sign: str) -> str:
+    ends = f"[{100 * estimate.low:{sign}.3f}, {100 * estimate.high:{sign}.3f}]"
+    return f"{100 * estimate.value:{sign}.3f} % {ends}"
