@@ -16,7 +16,7 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi import checks
 from starlette.routing import Route
 
-from bccb.serve.operation import Operation
+from bccb.serve.operation import Served
 from serve.service import TERMS, Service, user
 
 ONE = "/v1/campaigns/{campaign_id}"
@@ -166,10 +166,10 @@ def fit(body: Any) -> None:
 def test_every_call_needs_the_scope_that_is_documented(service: Service, call: str) -> None:
     method, path = call.split()
     (found,) = (
-        route.app.scope
+        route.app.operation.scope
         for route in service.app.routes
-        if isinstance(route, Route) and isinstance(route.app, Operation)
-        if (route.app.method, route.app.path) == (method, path)
+        if isinstance(route, Route) and isinstance(route.app, Served)
+        if (route.app.operation.method, route.app.operation.path) == (method, path)
     )
     assert (found and found.value) == CALLS[call]
 

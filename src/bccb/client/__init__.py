@@ -4,8 +4,8 @@ from bccb.client.problems import ServiceError, UnreachableError
 from bccb.errors import MissingExtraError
 
 try:
-    from bccb.client.calls import AsDecided, Outcome, User
     from bccb.client.clients import AsyncClient, Client
+    from bccb.client.values import AsDecided, Outcome, User
     from bccb.wire import (
         Arm,
         Campaign,

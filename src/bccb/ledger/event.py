@@ -53,6 +53,31 @@ class Event(NamedTuple):
     seal: int = 0  # checksum of this row and the seal before it
 
 
+class Known(NamedTuple):
+    """What the journal tells of one decision."""
+
+    decision: Event
+    end: Event | None = None
+    settlement: Event | None = None
+
+    @classmethod
+    def of(cls, events: Sequence[Event]) -> Known | None:
+        """From the events that carry its id; None if there was no decision."""
+        found = {("end" if event.kind in ENDS else event.kind): event for event in events}
+        decision = found.get(Kind.DECISION)
+        return decision and cls(decision, found.get("end"), found.get(Kind.SETTLEMENT))
+
+    @property
+    def names(self) -> tuple[str | None, int | None]:
+        """Its id and its number."""
+        return self.decision.decision, self.decision.number
+
+    @property
+    def held(self) -> int:
+        """Micros that were taken for the treatment."""
+        return self.decision.money if self.settlement is None else self.settlement.money
+
+
 def fault_of(event: Event) -> str | None:
     """What is not finite or not in range in an event, which must then not be kept or answered.
 

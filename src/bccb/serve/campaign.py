@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from bccb.ledger.event import ENDS, Event, Kind, fault_of, seal_of
+from bccb.ledger.event import Event, Kind, Known, fault_of, seal_of
 from bccb.ledger.port import Account, DamagedError, RefusedError
 from bccb.machine import NONE
 from bccb.serve.meter import Meter
@@ -24,31 +24,6 @@ from bccb.types import LEAST_PROBABILITY, Floats, Ints
 DECISION = Kind.DECISION.value  # plain text, which SQLite binds faster
 ROUNDING = 1e-6  # what an integral that is summed up may be off
 RUNS = {Kind.PAUSED: "paused", Kind.RESUMED: "running", Kind.CLOSED: "closed"}
-
-
-class Known(NamedTuple):
-    """What the journal tells of one decision."""
-
-    decision: Event
-    end: Event | None = None
-    settlement: Event | None = None
-
-    @classmethod
-    def of(cls, events: Sequence[Event]) -> Known | None:
-        """From the events that carry its id; None if there was no decision."""
-        found = {("end" if event.kind in ENDS else event.kind): event for event in events}
-        decision = found.get(Kind.DECISION)
-        return decision and cls(decision, found.get("end"), found.get(Kind.SETTLEMENT))
-
-    @property
-    def names(self) -> tuple[str | None, int | None]:
-        """Its id and its number."""
-        return self.decision.decision, self.decision.number
-
-    @property
-    def held(self) -> int:
-        """Micros that were taken for the treatment."""
-        return self.decision.money if self.settlement is None else self.settlement.money
 
 
 class Campaign:

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bccb.ledger.event import Event, Kind, fault_of
+from bccb.ledger.event import Event, Kind, Known, fault_of
 from bccb.serve.books import Books
-from bccb.serve.campaign import RUNS, Campaign, Known
+from bccb.serve.campaign import RUNS, Campaign
 from bccb.serve.problem import ProblemError, conflict, internal, invalid
 from bccb.serve.terms import Terms
 from bccb.serve.users import Users
@@ -28,10 +28,23 @@ class Asked(NamedTuple):
     campaign_id: str
     users: Users
 
-    def parts(self, size: int) -> Iterator[Asked]:
+    @property
+    def size(self) -> int:
+        """How many users."""
+        return len(self.users.ids)
+
+    @property
+    def first(self) -> int:
+        """The place of its first user in the whole list."""
+        return self.users.first
+
+    def parts(self, most: int) -> Iterator[Asked]:
         """The same users, so many at a time."""
-        for i in range(0, len(self.users.ids), size):
-            yield self._replace(users=self.users.part(i, i + size))
+        if self.size <= most:
+            yield self
+            return
+        for i in range(0, self.size, most):
+            yield self._replace(users=self.users.part(i, i + most))
 
 
 class Made(NamedTuple):
@@ -145,7 +158,7 @@ def _check(
         if fault is not None:  # older versions let it pass
             raise internal(f"decision {id_!r} cannot be answered: its {fault}")
     # a later part of a list was accepted with the first one, and is finished whatever came between
-    if asked.users.first == 0 and any(id_ not in made for id_ in draft.ids):
+    if asked.first == 0 and any(id_ not in made for id_ in draft.ids):
         _check_running(campaign, at)
 
 

@@ -19,7 +19,7 @@ from bccb.serve.access import Access
 from bccb.serve.answers import problem_response
 from bccb.serve.body import MOST_BYTES, too_large
 from bccb.serve.metrics import Metrics
-from bccb.serve.operation import Operation
+from bccb.serve.operation import Served
 from bccb.serve.problem import ProblemError, not_durable, problem_of
 
 HEADERS = (
@@ -114,8 +114,8 @@ def _needed(scope: Scope, route: BaseRoute | None) -> port.Scope | None:
     """What an API key must allow; None where no key is needed."""
     if route is None:  # which paths there are is not everybody's to find out
         return port.Scope.READ if scope["method"] in LOOKS else port.Scope.ADMIN
-    operation = route.app if isinstance(route, Route) else None
-    return operation.scope if isinstance(operation, Operation) else None
+    served = route.app if isinstance(route, Route) else None
+    return served.operation.scope if isinstance(served, Served) else None
 
 
 def _refusal(error: Exception, scope: Scope) -> Any:

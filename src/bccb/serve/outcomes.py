@@ -13,10 +13,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from msgspec import UNSET
 
-from bccb.ledger.event import ENDS, Kind
+from bccb.ledger.event import ENDS, Kind, Known
 from bccb.money import as_text, costs_up
 from bccb.serve.books import Books
-from bccb.serve.campaign import Campaign, Known
+from bccb.serve.campaign import Campaign
 from bccb.serve.problem import conflict, invalid, missing, unknown
 from bccb.serve.terms import Terms
 from bccb.serve.views import money
@@ -36,10 +36,15 @@ class Reports(NamedTuple):
     single: bool  # not a list
     first: int = 0  # the place of its first outcome in the whole list
 
-    def parts(self, size: int) -> Iterator[Reports]:
+    @property
+    def size(self) -> int:
+        """How many outcomes."""
+        return len(self.items)
+
+    def parts(self, most: int) -> Iterator[Reports]:
         """The same outcomes, so many at a time."""
-        for i in range(0, len(self.items), size):
-            yield self._replace(items=self.items[i : i + size], first=self.first + i)
+        for i in range(0, self.size, most):
+            yield self._replace(items=self.items[i : i + most], first=self.first + i)
 
 
 class Plan(NamedTuple):

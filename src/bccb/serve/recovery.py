@@ -12,7 +12,7 @@ from itertools import takewhile
 from typing import TypeAlias
 
 from bccb.errors import BccbError, StateError, shown
-from bccb.ledger.event import Event, Kind, seal_of
+from bccb.ledger.event import Event, Kind, Known, seal_of
 from bccb.ledger.port import (
     Account,
     DamagedError,
@@ -20,7 +20,7 @@ from bccb.ledger.port import (
     Snapshot,
     concerns_all,
 )
-from bccb.serve.campaign import Campaign, Known
+from bccb.serve.campaign import Campaign
 from bccb.serve.code import Code, this_code
 from bccb.serve.terms import Terms
 
