@@ -15,6 +15,7 @@ from starlette.staticfiles import StaticFiles
 
 from bccb import wire
 from bccb.ledger.port import Scope
+from bccb.serve import reference
 from bccb.serve.access import Access
 from bccb.serve.answers import JSON, json_response
 from bccb.serve.engine import Engine
@@ -24,27 +25,6 @@ from bccb.serve.operation import Operation, Operations, Reply
 from bccb.serve.routes import API
 
 PAGE = Path(__file__).parent / "page"
-DOCS = """\
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>bccb: the API</title>
-<link rel="stylesheet" href="/docs/swagger-ui.css">
-<link rel="icon" href="/docs/favicon-32x32.png">
-</head>
-<body>
-<div id="swagger-ui"></div>
-<script src="/docs/swagger-ui-bundle.js"></script>
-<script>
-SwaggerUIBundle({url: "/openapi.json", dom_id: "#swagger-ui", deepLinking: true});
-</script>
-</body>
-</html>
-"""
-
-
 OPERATIONS = Operations()
 operating = partial(OPERATIONS.add, "GET", tag="operations")
 
@@ -98,21 +78,21 @@ async def metrics(engine: Engine, request: Request) -> Response:
 
 def _pages(operations: list[Operation]) -> list[BaseRoute]:
     """Pages and documents, which contain nothing of any campaign and need no key."""
-    described = wire.encode(document(operations))
+    described = document(operations)
+    as_json, as_html = wire.encode(described), reference.page(described)
 
     async def page(request: Request) -> Response:
         return FileResponse(PAGE / "index.html")
 
     async def openapi(request: Request) -> Response:
-        return Response(described, media_type=JSON)
+        return Response(as_json, media_type=JSON)
 
     async def docs(request: Request) -> Response:
-        return HTMLResponse(DOCS)
+        return HTMLResponse(as_html)
 
     return [
         Route("/", page),
         Route("/openapi.json", openapi),
         Route("/docs", docs),
         Mount("/page", StaticFiles(directory=PAGE, check_dir=False)),
-        Mount("/docs", StaticFiles(packages=[("fastapi_swagger", "resources")])),
     ]

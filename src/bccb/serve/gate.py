@@ -26,8 +26,8 @@ HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"DENY"),
+    (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'"),
 )
-STRICT = (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'")
 ASKED = (b"host", b"authorization", b"origin")
 PROXIED = {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"}
 ASK_AGAIN = (b"cache-control", b"no-cache")
@@ -63,8 +63,6 @@ class Gate(Router):
             if message["type"] == "http.response.start":
                 status = message["status"]
                 headers = [*message["headers"], *HEADERS]
-                if not scope["path"].startswith("/docs"):  # whose script stands in its page
-                    headers.append(STRICT)
                 if not scope["path"].startswith("/v1"):  # another version has other pages
                     headers.append(ASK_AGAIN)
                 message["headers"] = headers
