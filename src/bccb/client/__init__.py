@@ -7,12 +7,12 @@ try:
     from bccb.client.clients import AsyncClient, Client
     from bccb.client.values import AsDecided, Outcome, User
     from bccb.wire import (
-        Arm,
+        ArmFigures,
         Campaign,
         DecisionAnswer,
         DecisionColumnsAnswer,
         DecisionState,
-        Interval,
+        Figure,
         OutcomeAnswer,
         PolicyChoice,
         Report,
@@ -26,7 +26,7 @@ except ImportError as error:
     raise MissingExtraError(error.name, "client") from None
 
 __all__ = [
-    "Arm",
+    "ArmFigures",
     "AsDecided",
     "AsyncClient",
     "Campaign",
@@ -34,7 +34,7 @@ __all__ = [
     "DecisionAnswer",
     "DecisionColumnsAnswer",
     "DecisionState",
-    "Interval",
+    "Figure",
     "Outcome",
     "OutcomeAnswer",
     "PolicyChoice",

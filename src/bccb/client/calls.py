@@ -179,8 +179,8 @@ def report_outcome(
     *,
     action: Action = AsDecided.AS_DECIDED,
 ) -> Call[OutcomeAnswer]:
-    """Tell what became of a decision: 1 for a conversion, 0 for none. In a shadow campaign, and
-    only there, ``action`` tells the treatment that your own system gave, or None for none.
+    """Report what became of a decision: 1 for a conversion, 0 for none. In a shadow campaign, and
+    only there, ``action`` is the treatment that your own system gave, or None for none.
     """
     path = _path(campaign, "decisions", decision_id, "outcome")
     return _call("PUT", path, OutcomeAnswer, Outcome(decision_id, value, action).fields())
@@ -189,18 +189,18 @@ def report_outcome(
 def report_outcomes(
     campaign: CampaignId, outcomes: Sequence[Outcome]
 ) -> Call[tuple[OutcomeAnswer, ...]]:
-    """Tell what became of up to 1,000 decisions: all are taken or none."""
+    """Report what became of up to 1,000 decisions: all are recorded or none."""
     body = [{"decision_id": each.decision_id, **each.fields()} for each in outcomes]
     return _call("POST", _path(campaign, "outcomes"), tuple[OutcomeAnswer, ...], body)
 
 
 def cancel(campaign: CampaignId, decision_id: str) -> Call[DecisionState]:
-    """Tell that a decision was not carried out: its money comes back."""
+    """Report that a decision was not carried out: its money returns."""
     return _call("POST", _path(campaign, "decisions", decision_id, "cancel"), DecisionState)
 
 
 def settle(campaign: CampaignId, decision_id: str, cost: Money) -> Call[DecisionState]:
-    """Tell what a treatment cost in the end: what was reserved beyond that comes back."""
+    """Report what a treatment cost in the end: the rest of its reserved money returns."""
     path = _path(campaign, "decisions", decision_id, "settle")
     return _call("POST", path, DecisionState, {"cost": money("cost", cost)})
 

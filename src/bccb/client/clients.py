@@ -60,10 +60,10 @@ def _documented(build: Callable[..., Call[Any]], awaited: bool) -> Callable[...,
         return await self._send(build(*given, **named))
 
     method: Any = wraps(build)(awaiting if awaited else waiting)
-    found = inspect.signature(build)
+    built = inspect.signature(build)
     this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    answer = str(found.return_annotation).removeprefix("Call[").removesuffix("]")
-    signature = found.replace(parameters=[this, *found.parameters.values()])
+    answer = str(built.return_annotation).removeprefix("Call[").removesuffix("]")
+    signature = built.replace(parameters=[this, *built.parameters.values()])
     method.__signature__ = signature.replace(return_annotation=answer)
     return cast("Callable[..., Any]", method)
 
@@ -131,7 +131,7 @@ def _checked(url: str) -> str:
 class Client(_Connected[httpx.Client]):
     """The service, called and waited for; to be used from any number of threads.
 
-    ``url`` and ``key`` are else those of ``BCCB_URL`` and ``BCCB_KEY``. A try is given up after
+    ``url`` and ``key`` default to ``BCCB_URL`` and ``BCCB_KEY``. A try is given up after
     ``timeout`` seconds without a byte (2 for the connection); where no answer came, or one that
     says "not now", the call is made again with the same ids, for up to ``patience`` seconds::
 

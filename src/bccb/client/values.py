@@ -55,7 +55,7 @@ class User:
 
 
 class AsDecided(Enum):
-    """What was done to a user whose ``action`` is not told: what the service decided."""
+    """Stands for the ``action`` that the service decided, where no other is given."""
 
     AS_DECIDED = "as decided"
 
@@ -67,7 +67,7 @@ Action: TypeAlias = str | AsDecided | None
 class Outcome:
     """What became of one decision.
 
-    In a shadow campaign, and only there, ``action`` tells the treatment that your own system gave,
+    In a shadow campaign, and only there, ``action`` is the treatment that your own system gave,
     or None for none.
     """
 
@@ -76,6 +76,6 @@ class Outcome:
     action: Action = AsDecided.AS_DECIDED
 
     def fields(self) -> dict[str, Any]:
-        """As the service wants it, but for the id."""
-        told = {} if isinstance(self.action, AsDecided) else {"action": self.action}
-        return {"value": checks.number("value", self.value), **told}
+        """As the service wants it, without the id."""
+        action = {} if isinstance(self.action, AsDecided) else {"action": self.action}
+        return {"value": checks.number("value", self.value), **action}

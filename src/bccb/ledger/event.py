@@ -54,7 +54,7 @@ class Event(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the journal tells of one decision."""
+    """What the journal has of one decision."""
 
     decision: Event
     end: Event | None = None
@@ -63,9 +63,9 @@ class Known(NamedTuple):
     @classmethod
     def of(cls, events: Sequence[Event]) -> Known | None:
         """From the events that carry its id; None if there was no decision."""
-        found = {("end" if event.kind in ENDS else event.kind): event for event in events}
-        decision = found.get(Kind.DECISION)
-        return decision and cls(decision, found.get("end"), found.get(Kind.SETTLEMENT))
+        by_role = {("end" if event.kind in ENDS else event.kind): event for event in events}
+        decision = by_role.get(Kind.DECISION)
+        return decision and cls(decision, by_role.get("end"), by_role.get(Kind.SETTLEMENT))
 
     @property
     def names(self) -> tuple[str | None, int | None]:

@@ -64,9 +64,9 @@ class Draft(NamedTuple):
 
 
 def decide(books: Books, at: int, requests: Sequence[Asked]) -> list[Made | ProblemError]:
-    """Decide on the users of requests that came together; an id that is known gets its old answer.
+    """Decide on the users of requests that came together; a known id gets its old answer.
 
-    Those of one campaign are decided in one go, since every call of a kernel has its price.
+    Those of one campaign are decided in one go, since every call of a kernel takes time.
     """
     results: dict[int, Made | ProblemError] = {}
     waiting = list(range(len(requests)))
@@ -150,8 +150,8 @@ def _check(
             continue
         field, (decision, end, _) = asked.users.id_field(i), made[id_]
         if not _same(campaign, decision, draft.features[i], draft.costs[i]):
-            told = f"decision {id_!r} was asked for with another body"
-            raise conflict("id-taken", told, field)
+            detail = f"decision {id_!r} was asked for with another body"
+            raise conflict("id-taken", detail, field)
         if end is not None and end.kind == Kind.CANCELLATION:  # its money is for others now
             raise conflict("decision-cancelled", f"decision {id_!r} was cancelled", field)
         fault = fault_of(decision)
@@ -164,8 +164,8 @@ def _check(
 
 def _made_before(books: Books, campaign: Campaign, ids: Sequence[str]) -> dict[str, Known]:
     """The decisions among these that were made already."""
-    found = {id_: Known.of(events) for id_, events in books.known(campaign, ids).items()}
-    return {id_: known for id_, known in found.items() if known is not None}
+    asked_before = {id_: Known.of(events) for id_, events in books.known(campaign, ids).items()}
+    return {id_: known for id_, known in asked_before.items() if known is not None}
 
 
 def _same(campaign: Campaign, decision: Event, x: Floats, costs: Ints) -> bool:
@@ -176,8 +176,10 @@ def _same(campaign: Campaign, decision: Event, x: Floats, costs: Ints) -> bool:
 
 def _check_running(campaign: Campaign, at: int) -> None:
     if campaign.status != Kind.RESUMED:
-        told = RUNS[campaign.status]
-        raise conflict(f"campaign-{told}", f"campaign {campaign.id} is {told}: nobody is treated")
+        status = RUNS[campaign.status]
+        raise conflict(
+            f"campaign-{status}", f"campaign {campaign.id} is {status}: nobody is treated"
+        )
     if campaign.terms.ended(campaign.now(at)):
         raise conflict("campaign-ended", f"the time of campaign {campaign.id} is over")
 

@@ -1,8 +1,8 @@
 """The engine: one task that owns the books and commits for all who wait together.
 
 Requests that arrive while a commit is under way wait for the next one and share it. Each is
-answered when what it did is durable, and not before. If the ledger fails, nobody is told that
-anything happened, and the books are read from the ledger again. If a command fails, those that
+answered when what it did is durable, and not before. If the ledger fails, all are
+answered with an error, and the books are read from the ledger again. If a command fails, those that
 share its commit run again one by one, so that it alone is refused.
 
 Short commands run in the event loop, since they only compute and hand rows to SQLite; a thread for
@@ -50,15 +50,15 @@ def wall_clock() -> int:
 
 
 class PausedError(LedgerError):
-    """The ledger has just failed, and is not tried again at once: that must not last longer."""
+    """The ledger has just failed, and is not tried again yet."""
 
 
 class Job(NamedTuple):
-    """A request that waits."""
+    """A command that waits, and where its result goes."""
 
     command: Command
     future: asyncio.Future[Any]
-    seconds: float  # that it is going to take, as far as one can tell
+    seconds: float  # an estimate of how long it takes
 
 
 class Engine:
@@ -93,9 +93,9 @@ class Engine:
                 logger.warning("no snapshots were kept: %s", error)
 
     async def do(self, command: Callable[[Books, int], T], seconds: float = 0.0) -> T:
-        """Run a command that takes so long; its result, once that is durable."""
-        found: T = await self.queue(command, seconds)
-        return found
+        """Run a command that takes about ``seconds``; its result, once that is durable."""
+        result: T = await self.queue(command, seconds)
+        return result
 
     async def queue(self, command: Command, seconds: float) -> Any:
         """The same for any command, also one for decisions."""
@@ -239,7 +239,7 @@ class Engine:
         self._recover()
 
     async def _in_thread(self, task: Callable[[], T]) -> T:
-        """Wait for the disk or for long work, but let nobody else wait."""
+        """Wait for the disk or for long work, while others are served."""
         return await asyncio.get_running_loop().run_in_executor(self._committer, task)
 
     def _recover(self) -> None:

@@ -1,6 +1,4 @@
-"""The gate that every request passes: its route, access, size, the count of it, and headers of the
-answer.
-"""
+"""The gate: finds the route of a request, checks access and size, counts it and sets headers."""
 
 from __future__ import annotations
 
@@ -31,8 +29,8 @@ HEADERS = (
 ASKED = (b"host", b"authorization", b"origin")
 PROXIED = {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"}
 ASK_AGAIN = (b"cache-control", b"no-cache")
-UNEXPECTED = "an error of the service: see its log"
-NO_ROUTE = "none"  # instead of a path that a stranger made up
+UNEXPECTED = "an error inside the service: see its log"
+NO_ROUTE = "none"  # not the path itself, which anybody can make up
 LOOKS = ("GET", "HEAD")
 
 logger = logging.getLogger("bccb.serve")
@@ -99,18 +97,18 @@ class Gate(Router):
         return partial, False
 
     def _check(self, scope: Scope, route: BaseRoute | None) -> None:
-        found: dict[bytes, Any] = dict(scope["headers"])
-        length = found.get(b"content-length", b"0")
+        headers: dict[bytes, Any] = dict(scope["headers"])
+        length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > MOST_BYTES:
             raise too_large()
-        host, key, origin = (found.get(name, b"").decode("latin-1") for name in ASKED)
-        handed_on = not PROXIED.isdisjoint(found)
-        self.access.check(_needed(scope, route), host, key, origin, handed_on)
+        host, key, origin = (headers.get(name, b"").decode("latin-1") for name in ASKED)
+        forwarded = not PROXIED.isdisjoint(headers)
+        self.access.check(_needed(scope, route), host, key, origin, forwarded)
 
 
 def _needed(scope: Scope, route: BaseRoute | None) -> port.Scope | None:
     """What an API key must allow; None where no key is needed."""
-    if route is None:  # which paths there are is not everybody's to find out
+    if route is None:  # without a key, nobody learns which paths exist
         return port.Scope.READ if scope["method"] in LOOKS else port.Scope.ADMIN
     served = route.app if isinstance(route, Route) else None
     return served.operation.scope if isinstance(served, Served) else None

@@ -56,15 +56,15 @@ class _Schemas:
     """JSON schemas of all types that operations take and answer."""
 
     def __init__(self, operations: Sequence[Operation]) -> None:
-        found: list[Any] = [wire.Problem, wire.UsersHorizon, wire.TimeHorizon]
-        found += PARAMETERS.values()
-        found += [each.takes for each in operations if each.takes is not None]
+        types: list[Any] = [wire.Problem, wire.UsersHorizon, wire.TimeHorizon]
+        types += PARAMETERS.values()
+        types += [each.takes for each in operations if each.takes is not None]
         replies = (reply for each in operations for reply in each.replies.values())
-        found += [reply.kind for reply in replies if reply.kind is not None]
+        types += [reply.kind for reply in replies if reply.kind is not None]
         made, components = msgspec.json.schema_components(
-            found, schema_hook=_horizon, ref_template=REF
+            types, schema_hook=_horizon, ref_template=REF
         )
-        self._types = found
+        self._types = types
         self._made, self.components = (_as_json_schema(part) for part in (made, components))
 
     def of(self, kind: Any) -> Any:
@@ -107,16 +107,16 @@ def _described(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
 
 
 def _responses(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    responses: dict[str, Any] = {}
     for status, (kind, description, content) in operation.replies.items():
         if content is None:
             content = {JSON: {"schema": schemas.of(kind)}}
-        found[str(status)] = {"description": description, "content": content}
+        responses[str(status)] = {"description": description, "content": content}
     problems = {*operation.problems}
     problems |= set(WITH_KEY) if operation.scope is not None else set()
     problems |= set(WITH_BODY) if operation.takes is not None else set()
     schema = schemas.of(wire.Problem)
     for status in sorted(problems):
         content = {PROBLEM_TYPE: {"schema": schema}}
-        found[str(status)] = {"description": WHY[status], "content": content}
-    return found
+        responses[str(status)] = {"description": WHY[status], "content": content}
+    return responses

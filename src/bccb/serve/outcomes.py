@@ -59,10 +59,12 @@ class Plan(NamedTuple):
 def observe(books: Books, at: int, reports: Reports) -> list[OutcomeAnswer]:
     """Record outcomes, each once."""
     campaign, fresh, late, answers = plan(books, at, reports)
-    for found, reported in fresh:
-        books.record(campaign, campaign.observing(at, found, *reported))
-    for found in late.values():  # what was answered counts from now on, and not from the next sweep
-        books.record(campaign, campaign.expiring(at, found))
+    for decided, reported in fresh:
+        books.record(campaign, campaign.observing(at, decided, *reported))
+    for (
+        decided
+    ) in late.values():  # what was answered counts from now on, and not from the next sweep
+        books.record(campaign, campaign.expiring(at, decided))
     return answers
 
 
@@ -77,26 +79,26 @@ def plan(books: Books, at: int, reports: Reports) -> Plan:
     answers: list[OutcomeAnswer] = []
     for i, item in enumerate(items, first):
         where = "" if single else f"{i}."
-        found = Known.of(known.get(item.decision_id, ()))
-        if found is None:
-            told = f"campaign {campaign_id} has made no decision {item.decision_id!r}"
-            raise unknown(told, None if single else f"{i}.decision_id")
+        decided = Known.of(known.get(item.decision_id, ()))
+        if decided is None:
+            detail = f"campaign {campaign_id} has made no decision {item.decision_id!r}"
+            raise unknown(detail, None if single else f"{i}.decision_id")
         value = item.value + 0.0  # SQLite keeps no sign of zero, and seals would not fit
-        reported = value, _done(campaign.terms, found, item, where)
+        reported = value, _done(campaign.terms, decided, item, where)
         if item.decision_id in planned:
             before = planned[item.decision_id]
             status: Status = "already_recorded"
         else:
-            before, status = _standing(campaign, at, found, reported, where)
+            before, status = _standing(campaign, at, decided, reported, where)
         if status != "too_late" and before != reported:
-            told = f"decision {item.decision_id!r} has the outcome {before[0]:g} already"
-            raise conflict("outcome-differs", told, f"{where}value")
+            detail = f"decision {item.decision_id!r} has the outcome {before[0]:g} already"
+            raise conflict("outcome-differs", detail, f"{where}value")
         answers.append(OutcomeAnswer(item.decision_id, before[0], status))
         if status == "recorded":
             planned[item.decision_id] = reported
-            fresh.append((found, reported))
-        elif found.end is None and item.decision_id not in planned:
-            late[item.decision_id] = found
+            fresh.append((decided, reported))
+        elif decided.end is None and item.decision_id not in planned:
+            late[item.decision_id] = decided
     return Plan(campaign, fresh, late, answers)
 
 
@@ -127,8 +129,8 @@ def _standing(
         same = reported[0] == 0.0 and not campaign.terms.shadow
         return (0.0, reported[1]), "already_recorded" if same else "too_late"
     if end.kind == Kind.CANCELLATION:
-        told = f"decision {known.decision.decision!r} was cancelled"
-        raise conflict("decision-cancelled", told, f"{where}decision_id" if where else None)
+        detail = f"decision {known.decision.decision!r} was cancelled"
+        raise conflict("decision-cancelled", detail, f"{where}decision_id" if where else None)
     return (end.value or 0.0, end.action or 0), "already_recorded"
 
 
@@ -145,13 +147,13 @@ def cancel(books: Books, at: int, campaign_id: str, decision: str) -> DecisionSt
         books.record(campaign, event)
         known = known._replace(end=event)
     elif known.end is None or known.end.kind != Kind.CANCELLATION:
-        told = f"decision {decision!r} has an outcome, was settled or is too old to be cancelled"
-        raise conflict("decision-ended", told)
+        detail = f"decision {decision!r} has an outcome, was settled or is too old to be cancelled"
+        raise conflict("decision-ended", detail)
     return _state(campaign, known)
 
 
 def settle(books: Books, at: int, campaign_id: str, decision: str, cost: str) -> DecisionState:
-    """Tell what a treatment cost in the end."""
+    """Settle what a treatment cost in the end."""
     campaign, known = _find(books, campaign_id, decision)
     micros, reserved = costs_up("cost", cost), known.decision.money
     if known.end is not None and known.end.kind == Kind.CANCELLATION:
@@ -167,8 +169,8 @@ def settle(books: Books, at: int, campaign_id: str, decision: str, cost: str) ->
         books.record(campaign, event)
         known = known._replace(settlement=event)
     elif known.settlement.money != micros:
-        told = f"decision {decision!r} was settled at {as_text(known.settlement.money)}"
-        raise conflict("settlement-differs", told, "cost")
+        detail = f"decision {decision!r} was settled at {as_text(known.settlement.money)}"
+        raise conflict("settlement-differs", detail, "cost")
     return _state(campaign, known)
 
 

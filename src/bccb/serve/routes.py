@@ -29,7 +29,7 @@ from bccb.serve.engine import Engine
 from bccb.serve.operation import Operations, Reply
 from bccb.serve.outcomes import Reports
 from bccb.serve.problem import ProblemError, invalid
-from bccb.serve.users import Rows
+from bccb.serve.users import UserRows
 from bccb.serve.views import campaign_view, report_view
 from bccb.serve.work import LONG
 
@@ -86,7 +86,9 @@ async def decide(engine: Engine, request: Request) -> Response:
     body = await read(request)
     single = body.lstrip()[:1] != b"["
     users = [parse(DECISIONS, body)] if single else await parse_list(DECISIONS, body)
-    made = answers(await lists.decide(engine, Asked(_campaign_id(request), Rows.of(users, single))))
+    made = answers(
+        await lists.decide(engine, Asked(_campaign_id(request), UserRows.of(users, single)))
+    )
     return json_response(made[0] if single else made)
 
 

@@ -86,11 +86,11 @@ class SqliteLedger:
     def check_whole(self) -> None:
         """Refuse a file whose pages, tables and indices do not fit together."""
         try:
-            ((found,), *_) = self._file.execute("PRAGMA integrity_check(1)").fetchall()
+            ((verdict,), *_) = self._file.execute("PRAGMA integrity_check(1)").fetchall()
         except sqlite3.Error as error:
             raise DamagedError(f"the ledger {self.path} is damaged: {error}") from None
-        if found != "ok":
-            fault = " ".join(found.replace("*** in database main ***", "").split())
+        if verdict != "ok":
+            fault = " ".join(verdict.replace("*** in database main ***", "").split())
             raise DamagedError(f"the ledger {self.path} is damaged: {fault}")
 
     # Reading
@@ -133,10 +133,10 @@ class SqliteLedger:
 
     def known(self, campaign: int, decisions: Iterable[str]) -> dict[str, list[Event]]:
         """The events of decisions, by their ids."""
-        found: dict[str, list[Event]] = {}
+        events: dict[str, list[Event]] = {}
         for row in self._rows("known", (campaign, json.dumps(list(decisions)))):
-            found.setdefault(row[FIELDS.index("decision")], []).append(Event(*row))
-        return found
+            events.setdefault(row[FIELDS.index("decision")], []).append(Event(*row))
+        return events
 
     def decisions_since(self, campaign: int, after: int, limit: int) -> list[Event]:
         """The next decisions after an event."""
@@ -144,8 +144,8 @@ class SqliteLedger:
 
     def resolved(self, campaign: int, after: int, until: int, limit: int) -> list[Resolved]:
         """The next decisions after an event, with their ends, as things stood after ``until``."""
-        found = self._rows("resolved", (until, campaign, after, until, limit))
-        return [Resolved(Event(*row[: len(FIELDS)]), *row[len(FIELDS) :]) for row in found]
+        rows = self._rows("resolved", (until, campaign, after, until, limit))
+        return [Resolved(Event(*row[: len(FIELDS)]), *row[len(FIELDS) :]) for row in rows]
 
     def snapshot(self, campaign: int) -> Snapshot | None:
         """The newest state of a campaign."""
