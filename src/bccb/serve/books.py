@@ -160,10 +160,10 @@ class Books:
         self._kept[id_] = 0
         return campaign
 
-    def record(self, campaign: Campaign, event: Event) -> None:
-        """Add an event that a campaign has made."""
-        self._before.setdefault(campaign.id, event.sequence - 1)
-        self._events.append(event)
+    def record(self, campaign: Campaign, *events: Event) -> None:
+        """Add events that a campaign has made, in order."""
+        self._before.setdefault(campaign.id, events[0].sequence - 1)
+        self._events.extend(events)
 
     def _index(self) -> None:
         """Bring the index of recorded events up to date: only when it is needed, which is rare."""

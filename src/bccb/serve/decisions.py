@@ -6,7 +6,7 @@ engine's task; ``at`` is the time in microseconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -61,6 +61,14 @@ class Draft(NamedTuple):
     ids: list[str]
     features: Floats
     costs: Ints
+
+    def without(self, made: Container[str]) -> Draft:
+        """Its users who were not decided on yet."""
+        new = [i for i, id_ in enumerate(self.ids) if id_ not in made]
+        if len(new) == len(self.ids):
+            return self
+        ids = [self.ids[i] for i in new]
+        return self._replace(ids=ids, features=self.features[new], costs=self.costs[new])
 
 
 def decide(books: Books, at: int, requests: Sequence[Asked]) -> list[Made | ProblemError]:
@@ -128,14 +136,14 @@ def _decide_apart(
         except ProblemError as problem:
             yield i, problem
     decided = {id_: known.decision for id_, known in made.items()}
-    fresh = [(draft, j) for _, draft in good for j, id_ in enumerate(draft.ids) if id_ not in made]
-    if fresh:
-        ids = [draft.ids[j] for draft, j in fresh]
-        features = np.array([draft.features[j] for draft, j in fresh])
-        costs = np.array([draft.costs[j] for draft, j in fresh])
-        for event in campaign.deciding([campaign.now(at)] * len(ids), ids, features, costs):
-            books.record(campaign, event)
-            decided[event.decision or ""] = event
+    fresh = [draft.without(made) for _, draft in good]
+    ids = [id_ for draft in fresh for id_ in draft.ids]
+    if ids:
+        features = np.concatenate([draft.features for draft in fresh])
+        costs = np.concatenate([draft.costs for draft in fresh])
+        events = campaign.deciding([campaign.now(at)] * len(ids), ids, features, costs)
+        books.record(campaign, *events)
+        decided |= zip(ids, events, strict=True)
         campaign.meter.add(at, len(ids))
     for i, draft in good:
         yield i, Made(campaign.terms, [decided[id_] for id_ in draft.ids])
