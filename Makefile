@@ -45,14 +45,14 @@ crash: $(VENV)/dev  ## kill the service a hundred times, and count what is lost
 fuzz: $(VENV)/dev  ## attack the service at random, and count what gives way
 	$(BIN)/python -m bench.fuzz
 
-trust: $(VENV)/lab  ## measure anew what docs/trust.md tells
+trust: $(VENV)/lab  ## measure again what docs/trust.md shows
 	$(BIN)/bccb trust --out trust
 	cp trust/trust.md trust/trust.json docs/
 
 clean:
 	rm -rf $(VENV) .venv-bench bench.json load.json trust dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
-# One stamp for each set of dependencies: made anew when what it depends on changes.
+# One stamp for each set of dependencies: made again when what it depends on changes.
 $(VENV)/pip: constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	touch $@

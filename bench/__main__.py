@@ -14,7 +14,7 @@ from bench.sizes import FULL, QUICK, Sizes
 
 
 def interleaved(
-    contestants: dict[str, Callable[[Sizes], float]], sizes: Sizes, told: Callable[[str], None]
+    contestants: dict[str, Callable[[Sizes], float]], sizes: Sizes, report: Callable[[str], None]
 ) -> tuple[dict[str, list[float]], dict[str, str]]:
     """Run all contestants in turn, again and again; those that are not installed, and why."""
     samples: dict[str, list[float]] = {}
@@ -23,7 +23,7 @@ def interleaved(
         for name, contestant in contestants.items():
             if name in missing or (name in replays.SLOW and repeat >= sizes.slow_repeats):
                 continue
-            told(f"{name} ({repeat + 1} of {sizes.repeats})")
+            report(f"{name} ({repeat + 1} of {sizes.repeats})")
             try:
                 samples.setdefault(name, []).append(contestant(sizes))
             except ImportError as error:

@@ -174,8 +174,8 @@ async def run(harness: Harness, kills: int, progress: Progress) -> None:
     bar = progress.add_task("kills", total=kills)
     while harness.kills < kills:
         await harness.kill_once()
-        told = harness.faults.line(harness.kills)
-        progress.update(bar, completed=harness.kills, description=told)
+        line = harness.faults.line(harness.kills)
+        progress.update(bar, completed=harness.kills, description=line)
     await harness.end()
 
 
@@ -191,8 +191,8 @@ def main(arguments: list[str] | None = None) -> None:
             asyncio.run(run(harness, options.kills, progress))
     except ServerError as error:
         faults.add("state_mismatch", str(error))
-    for told in faults.told:
-        notes.print(told, markup=False)
+    for example in faults.examples:
+        notes.print(example, markup=False)
     answered = sum(client.answered for client in harness.clients)
     decisions = sum(len(book.decisions) for book in harness.books)
     lasted = time.perf_counter() - began

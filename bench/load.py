@@ -1,4 +1,4 @@
-"""The service under load: requests a second against an empty endpoint's, and recovery.
+"""The service under load: requests per second against an empty endpoint's, and recovery.
 
 Starts servers of its own on this machine, with ledgers in a folder that it removes, and stops them.
 """
@@ -39,12 +39,14 @@ def interleaved(server: Server, sizes: Sizes, progress: Progress) -> Samples:
     bar = progress.add_task("load", total=sizes.rounds * len(orders))
     try:
         for order in orders * sizes.rounds:
-            told = f"{figures.what(order)}, {order.connections} connections"
-            progress.update(bar, description=told)
+            contestant = f"{figures.what(order)}, {order.connections} connections"
+            progress.update(bar, description=contestant)
             before = server.cpu_seconds()
             found = generator.run(order)
             if found.refused:
-                raise RuntimeError(f"{told}: {found.refused} refused, such as {found.refusal}")
+                raise RuntimeError(
+                    f"{contestant}: {found.refused} refused, such as {found.refusal}"
+                )
             share = (server.cpu_seconds() - before) / found.seconds
             samples.setdefault(order, []).append(replace(found, server=share))
             progress.advance(bar)

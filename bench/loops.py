@@ -36,7 +36,7 @@ class Stream:
     costs: list[float]
 
 
-class Tally(NamedTuple):
+class LoopResult(NamedTuple):
     """What a replay counts."""
 
     encountered: int
@@ -53,7 +53,7 @@ def stream_of(log: bccb.Log) -> Stream:
 
 def replay_in_python(
     learner: Learner, stream: Stream, budget: float, parameters: dict[str, float], seed: int
-) -> Tally:
+) -> LoopResult:
     """Stream the users through ``learner``; ``parameters`` are those of the policy ``bccb``."""
     threshold, eta, warm_up = (parameters[key] for key in ("threshold", "eta", "warm_up"))
     least_pace, least_time = parameters["least_pace"], parameters["least_time"]
@@ -82,4 +82,4 @@ def replay_in_python(
         if action:
             remaining -= cost
             conversions += outcome
-    return Tally(encountered, sum(seen), seen[1], conversions, budget - remaining)
+    return LoopResult(encountered, sum(seen), seen[1], conversions, budget - remaining)

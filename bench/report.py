@@ -21,7 +21,7 @@ UNITS = {"µs": 1e6, "s": 1.0, "x": 1.0, "MB": 1e-6}
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ReportRow:
     """One figure: in seconds, bytes or times; its target, and whether that is an upper bound."""
 
     what: str
@@ -52,7 +52,7 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def rows_of(samples: Samples, missing: dict[str, str], sizes: Sizes) -> list[Row]:
+def rows_of(samples: Samples, missing: dict[str, str], sizes: Sizes) -> list[ReportRow]:
     """The figures of the design, and what stands beside them."""
     return [
         *_replays(samples, missing),
@@ -62,37 +62,39 @@ def rows_of(samples: Samples, missing: dict[str, str], sizes: Sizes) -> list[Row
     ]
 
 
-def _replays(samples: Samples, missing: dict[str, str]) -> Iterator[Row]:
+def _replays(samples: Samples, missing: dict[str, str]) -> Iterator[ReportRow]:
     own = min(samples["replay: bccb"])
-    yield Row("replay of bccb, a user", own, "µs", 0.2e-6)
-    yield Row("  rows in random order", min(samples["replay: bccb, shuffled"]), "µs")
+    yield ReportRow("replay of bccb, a user", own, "µs", 0.2e-6)
+    yield ReportRow("  rows in random order", min(samples["replay: bccb, shuffled"]), "µs")
     for name, peer, times in (
         ("replay: vowpalwabbit", "VW's Python loop", 100),
         ("replay: scikit-learn", "scikit-learn's partial_fit loop", 500),
     ):
         yield from _against(samples, missing, name, peer, own, times)
-    yield Row("replay of pooled-bayes, a user", min(samples["replay: pooled-bayes"]), "µs", 0.6e-6)
+    yield ReportRow(
+        "replay of pooled-bayes, a user", min(samples["replay: pooled-bayes"]), "µs", 0.6e-6
+    )
 
 
-def _growth(samples: Samples, sizes: Sizes) -> Iterator[Row]:
+def _growth(samples: Samples, sizes: Sizes) -> Iterator[ReportRow]:
     for note, order in (("", ""), (", random order", " and shuffled")):
         small = samples[f"replay: bccb{', shuffled' if note else ''}"]
         times = sizes.growth * min(samples[f"replay: bccb, grown{order}"]) / min(small)
         target = None if note else 1.1 * sizes.growth
         what = f"time for {sizes.users * sizes.growth:,} users over {sizes.users:,}{note}"
-        yield Row(what, times, "x", target)
+        yield ReportRow(what, times, "x", target)
     data = samples["memory: data"][0]
-    yield Row(f"size of {sizes.users * sizes.growth:,} users", data, "MB")
-    yield Row("  memory to replay them", samples["memory: replay"][0] / data, "x", 2.0)
+    yield ReportRow(f"size of {sizes.users * sizes.growth:,} users", data, "MB")
+    yield ReportRow("  memory to replay them", samples["memory: replay"][0] / data, "x", 2.0)
     simulated = samples["memory: simulate and replay"][0] / data
-    yield Row("  memory to simulate and replay", simulated, "x")
+    yield ReportRow("  memory to simulate and replay", simulated, "x")
 
 
-def _rounds(samples: Samples, missing: dict[str, str]) -> Iterator[Row]:
+def _rounds(samples: Samples, missing: dict[str, str]) -> Iterator[ReportRow]:
     own = min(samples["round: bccb"])
-    yield Row("one decide + observe", own, "µs", 5e-6)
-    yield Row("  of pooled-bayes", min(samples["round: pooled-bayes"]), "µs", 8e-6)
-    yield Row("  features from a list", min(samples["round: bccb, from a list"]), "µs")
+    yield ReportRow("one decide + observe", own, "µs", 5e-6)
+    yield ReportRow("  of pooled-bayes", min(samples["round: pooled-bayes"]), "µs", 8e-6)
+    yield ReportRow("  features from a list", min(samples["round: bccb, from a list"]), "µs")
     for name, peer, times in (
         ("round: vowpalwabbit", "VW's predict + learn", 3),
         ("round: river", "river's LinUCB", None),
@@ -108,23 +110,23 @@ def _against(
     peer: str,
     own: float,
     times: float | None,
-) -> Iterator[Row]:
+) -> Iterator[ReportRow]:
     if name in missing:
-        yield Row(peer, None, "µs", note=f"not installed: {missing[name]}")
+        yield ReportRow(peer, None, "µs", note=f"not installed: {missing[name]}")
         return
     theirs = min(samples[name])
-    yield Row(peer, theirs, "µs")
-    yield Row("  over bccb", theirs / own, "x", times, at_most=False)
+    yield ReportRow(peer, theirs, "µs")
+    yield ReportRow("  over bccb", theirs / own, "x", times, at_most=False)
 
 
-def _processes(samples: Samples) -> Iterator[Row]:
-    yield Row("import bccb", median(samples["import"]), "s", 0.5)
-    yield Row("first decision, fresh process", median(samples["first decision"]), "s", 2.0)
+def _processes(samples: Samples) -> Iterator[ReportRow]:
+    yield ReportRow("import bccb", median(samples["import"]), "s", 0.5)
+    yield ReportRow("first decision, fresh process", median(samples["first decision"]), "s", 2.0)
     cold = median(samples["first decision, nothing cached"])
-    yield Row("  with nothing compiled yet", cold, "s")
+    yield ReportRow("  with nothing compiled yet", cold, "s")
 
 
-def to_json(rows: list[Row], samples: Samples, missing: dict[str, str], sizes: Sizes) -> Any:
+def to_json(rows: list[ReportRow], samples: Samples, missing: dict[str, str], sizes: Sizes) -> Any:
     """Everything that was measured, in seconds and bytes, and on what."""
     return {
         "rows": [{**asdict(row), "reached": row.reached} for row in rows],
@@ -148,7 +150,7 @@ def _version(name: str) -> str | None:
         return None
 
 
-def show(rows: list[Row], sizes: Sizes, console: Console) -> None:
+def show(rows: list[ReportRow], sizes: Sizes, console: Console) -> None:
     """Print the table."""
     table = Table(
         title=f"bccb and its peers, {os.cpu_count()} CPUs",

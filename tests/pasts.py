@@ -24,7 +24,7 @@ from bccb.serve.books import Books
 from bccb.serve.campaign import Campaign
 from bccb.serve.decisions import Asked
 from bccb.serve.problem import ProblemError
-from bccb.serve.users import Rows
+from bccb.serve.users import UserRows
 from bccb.wire import CampaignRequest, DecisionRequest, OutcomeItem, decoder
 
 ALL_KINDS = {kind.value for kind in Kind} - {Kind.CLOSED}
@@ -43,7 +43,7 @@ BODY: dict[str, Any] = {
 
 def decide(books: Books, at: int, campaign: str, users: list[DecisionRequest]) -> Any:
     """The answers, as JSON, on users in one request."""
-    (made,) = decisions.decide(books, at, [Asked(campaign, Rows.of(users))])
+    (made,) = decisions.decide(books, at, [Asked(campaign, UserRows.of(users))])
     if isinstance(made, ProblemError):
         raise made
     return msgspec.to_builtins(decisions.answers(made))

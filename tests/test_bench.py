@@ -7,7 +7,7 @@ from bccb.evaluate.replay import replay
 from bench import report, rounds
 from bench.__main__ import interleaved
 from bench.learners import ScikitLearn, VowpalWabbit, labelled_texts, texts_of
-from bench.loops import Tally, replay_in_python, stream_of
+from bench.loops import LoopResult, replay_in_python, stream_of
 from bench.sizes import SEED, Sizes, log_of, policy_for
 
 USERS = 3_000
@@ -16,17 +16,19 @@ GREEDY = {**SOON, "eta": 0.0}
 TINY = Sizes(users=200, rounds=20, slow_rounds=10, repeats=2)
 
 
-def scikit_tally(parameters: dict[str, float]) -> Tally:
+def scikit_tally(parameters: dict[str, float]) -> LoopResult:
     log = log_of(USERS)
     policy = policy_for(log, parameters=parameters)
     learner = ScikitLearn(log, policy.parameters)
     return replay_in_python(learner, stream_of(log), policy.budget, policy.parameters, SEED)
 
 
-def bccb_tally(parameters: dict[str, float]) -> Tally:
+def bccb_tally(parameters: dict[str, float]) -> LoopResult:
     log = log_of(USERS)
     found = replay(policy_for(log, parameters=parameters), log)
-    return Tally(found.encountered, found.matched, found.treated, found.conversions, found.spend)
+    return LoopResult(
+        found.encountered, found.matched, found.treated, found.conversions, found.spend
+    )
 
 
 def test_scikit_loop_decides_as_replay_does_where_nothing_is_drawn() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from bench.fuzzing import looks, strict
-from bench.fuzzing.model import MOST_LIST, Book, Row, Span
+from bench.fuzzing.model import MOST_LIST, Book, DecisionRow, Span
 from bench.fuzzing.outcomes import observed
 from bench.fuzzing.space import MICRO, Users, log_int, money
 from bench.fuzzing.wire import Answer, Call, calling
@@ -20,15 +20,15 @@ MOST_NUMBERS = 20_000  # features and costs in one list, where it is not to be t
 
 @dataclass(slots=True)
 class Action:
-    """A call on a campaign, and what takes its answer.
+    """A call on a campaign, and what checks its answer.
 
-    ``take`` gets the status, the parsed body, when it happened, and whether the call may have
+    ``check`` gets the status, the parsed body, when it happened, and whether the call may have
     arrived before. It returns how many new decisions were made.
     """
 
     book: Book
     call: Call
-    take: Callable[[int, Any, Span, bool], int]
+    check: Callable[[int, Any, Span, bool], int]
     parse: Callable[[bytes], Any] = strict.parse
     began: int | None = None  # when it was sent first
 
@@ -79,13 +79,13 @@ def decide(book: Book, users: list[dict[str, Any]], as_list: bool = True) -> Act
     single = len(users) == 1 and not as_list
     call = _calling(book, "POST", "decisions", users[0] if single else users)
 
-    def take(status: int, body: Any, at: Span, again: bool) -> int:
+    def check(status: int, body: Any, at: Span, again: bool) -> int:
         _check(book, call, status, body, book.may_decide(users, at))
         if status != 200:
             return 0
         return book.decided(users, [body] if single else body, at)
 
-    return Action(book, call, take)
+    return Action(book, call, check)
 
 
 def again(draws: Draws, book: Book, users: Users, fresh: Callable[[], str]) -> Action:
@@ -106,7 +106,7 @@ def _rewritten(draws: Draws, costs: dict[str, str]) -> dict[str, str]:
     return {name: draws.choice(forms).format(text) for name, text in costs.items()}
 
 
-def sample(draws: Draws, book: Book, many: int) -> list[Row]:
+def sample(draws: Draws, book: Book, many: int) -> list[DecisionRow]:
     """Some decisions: the last ones, or any."""
     rows = list(book.rows.values())
     many = min(many, len(rows))
@@ -135,7 +135,7 @@ def outcomes(draws: Draws, book: Book) -> Action:
     return outcome_list(book, items)
 
 
-def _item(draws: Draws, book: Book, row: Row, rate: float) -> dict[str, Any]:
+def _item(draws: Draws, book: Book, row: DecisionRow, rate: float) -> dict[str, Any]:
     value = draws.choice((0, 1, 0.5, -0.0, 5e-324, draws.random()))
     if draws.random() < 0.9:
         value = 1 if draws.random() < rate else 0
@@ -153,11 +153,11 @@ def outcome_list(book: Book, items: list[dict[str, Any]]) -> Action:
     """Report outcomes as a list."""
     call = _calling(book, "POST", "outcomes", items)
 
-    def take(status: int, body: Any, at: Span, again: bool) -> int:
+    def check(status: int, body: Any, at: Span, again: bool) -> int:
         observed(book, items, status, body, at, again)
         return 0
 
-    return Action(book, call, take)
+    return Action(book, call, check)
 
 
 def outcome(book: Book, item: dict[str, Any]) -> Action:
@@ -165,11 +165,11 @@ def outcome(book: Book, item: dict[str, Any]) -> Action:
     body = {key: value for key, value in item.items() if key != "decision_id"}
     call = _calling(book, "PUT", f"decisions/{quote(item['decision_id'])}/outcome", body)
 
-    def take(status: int, body: Any, at: Span, again: bool) -> int:
+    def check(status: int, body: Any, at: Span, again: bool) -> int:
         observed(book, [item], status, [body] if status == 200 else body, at, again)
         return 0
 
-    return Action(book, call, take)
+    return Action(book, call, check)
 
 
 def cancel(draws: Draws, book: Book) -> Action:
@@ -177,13 +177,13 @@ def cancel(draws: Draws, book: Book) -> Action:
     (row,) = sample(draws, book, 1)
     call = _calling(book, "POST", f"decisions/{quote(row.id)}/cancel")
 
-    def take(status: int, body: Any, at: Span, again: bool) -> int:
+    def check(status: int, body: Any, at: Span, again: bool) -> int:
         _check(book, call, status, body, book.may_cancel(row.id, at))
         if status == 200:
             book.cancelled(row.id, body, at)
         return 0
 
-    return Action(book, call, take)
+    return Action(book, call, check)
 
 
 def settle(draws: Draws, book: Book) -> Action:
@@ -194,7 +194,7 @@ def settle(draws: Draws, book: Book) -> Action:
     cost = money(draws, micros)
     call = _calling(book, "POST", f"decisions/{quote(row.id)}/settle", {"cost": cost})
 
-    def take(status: int, body: Any, at: Span, again: bool) -> int:
+    def check(status: int, body: Any, at: Span, again: bool) -> int:
         allowed = book.may_settle(row.id, cost, at)
         _check(book, call, status, body, allowed)
         if status == 200:
@@ -203,7 +203,7 @@ def settle(draws: Draws, book: Book) -> Action:
             book.expire(row)  # in a shadow campaign its money has returned
         return 0
 
-    return Action(book, call, take)
+    return Action(book, call, check)
 
 
 # The campaign
@@ -217,14 +217,14 @@ def add_budget(draws: Draws, book: Book) -> Action:
         add = money(draws, book.added[request])
     call = _calling(book, "POST", "budget", {"add": add, "request_id": request})
 
-    def take(status: int, body: Any, at: Span, again: bool) -> int:
+    def check(status: int, body: Any, at: Span, again: bool) -> int:
         _check(book, call, status, body, book.may_add(add, request, at))
         if status == 200:
             book.add(request, add)
             looks.check_view(book, body, at)
         return 0
 
-    return Action(book, call, take)
+    return Action(book, call, check)
 
 
 def turn(draws: Draws, book: Book) -> Action:
@@ -233,14 +233,14 @@ def turn(draws: Draws, book: Book) -> Action:
     kind = draws.choice(kinds)
     call = _calling(book, "POST", kind)
 
-    def take(status: int, body: Any, at: Span, again: bool) -> int:
+    def check(status: int, body: Any, at: Span, again: bool) -> int:
         _check(book, call, status, body, book.may_turn(kind))
         if status == 200:
             book.status = {"pause": "paused", "resume": "running", "close": "closed"}[kind]
             looks.check_view(book, body, at)
         return 0
 
-    return Action(book, call, take)
+    return Action(book, call, check)
 
 
 # Looking
@@ -266,17 +266,17 @@ def log(book: Book, parquet: bool = False) -> Action:
 def _look(
     book: Book,
     path: str,
-    check: Callable[[Book, Any, Span], None],
+    check_body: Callable[[Book, Any, Span], None],
     parse: Callable[[bytes], Any] = strict.parse,
 ) -> Action:
     call = _calling(book, "GET", path)
 
-    def take(status: int, body: Any, at: Span, again: bool) -> int:
+    def check(status: int, body: Any, at: Span, again: bool) -> int:
         _check(book, call, status, body, {200})
-        check(book, body, at)
+        check_body(book, body, at)
         return 0
 
-    return Action(book, call, take, parse)
+    return Action(book, call, check, parse)
 
 
 def _calling(book: Book, method: str, path: str, body: Any = None) -> Call:
@@ -289,11 +289,11 @@ def _check(book: Book, call: Call, status: int, body: Any, allowed: set[int]) ->
 
 
 def is_problem(answer: Answer) -> bool:
-    """Whether a refusal is told as it should be."""
-    told = strict.parse(answer.raw)
+    """Whether a refusal is answered as it should be."""
+    problem = strict.parse(answer.raw)
     return (
         answer.content_type == "application/problem+json"
-        and isinstance(told, dict)
-        and {"type", "title", "status", "detail"} <= told.keys()
-        and told["status"] == answer.status
+        and isinstance(problem, dict)
+        and {"type", "title", "status", "detail"} <= problem.keys()
+        and problem["status"] == answer.status
     )

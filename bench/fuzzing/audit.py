@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.fuzzing import actions, looks, strict
 from bench.fuzzing.faults import VERSIONS, program
-from bench.fuzzing.model import Book, BrokenError, Row, Span
+from bench.fuzzing.model import Book, BrokenError, DecisionRow, Span
 from bench.fuzzing.session import WRONG, Session
 from bench.fuzzing.wire import calling, now
 from bench.service.process import run_bccb
@@ -21,18 +21,18 @@ NUMBERS = 100_000  # features and costs in a list
 
 
 def check_views(session: Session) -> None:
-    """All campaigns are told, and all of them as the model has them."""
+    """All campaigns are listed, each as the model has it."""
     call = calling("GET", "/v1/campaigns")
     answer = session.wire.ask(call)
     try:
-        told = session.read(call, answer)["campaigns"]
+        listed = session.read(call, answer)["campaigns"]
     except BrokenError:
         return
     assert answer is not None
-    views = {view["id"]: view for view in told}
-    missing = set(session.names) - {view["name"] for view in told}
+    views = {view["id"]: view for view in listed}
+    missing = set(session.names) - {view["name"] for view in listed}
     if missing:
-        session.findings.add("lost", f"the campaigns {sorted(missing)[:5]} are not told")
+        session.findings.add("lost", f"the campaigns {sorted(missing)[:5]} are not listed")
     for book in list(session.books):
         try:
             looks.check_view(book, views[book.id], Span(answer.began, answer.ended))
@@ -55,7 +55,7 @@ def ask_again(session: Session, draws: random.Random, everything: bool) -> None:
         _ask_outcomes(session, book, chosen)
 
 
-def _ask_decisions(session: Session, book: Book, rows: list[Row]) -> None:
+def _ask_decisions(session: Session, book: Book, rows: list[DecisionRow]) -> None:
     users = {row.id: row.user for row in rows if row.status != "cancelled"}
     size = min(NUMBERS // session.users[book.id].width, book.most_per_list)
     for many in _lists(list(users.values()), size):
@@ -63,7 +63,7 @@ def _ask_decisions(session: Session, book: Book, rows: list[Row]) -> None:
             session.perform([actions.decide(book, many)])
 
 
-def _ask_outcomes(session: Session, book: Book, rows: list[Row]) -> None:
+def _ask_outcomes(session: Session, book: Book, rows: list[DecisionRow]) -> None:
     items = []
     for row in rows:
         if row.report is not None:
@@ -92,7 +92,7 @@ def await_sweep(session: Session) -> None:
             time.sleep(0.1)
 
 
-def _swept(session: Session, book: Book, late: list[Row]) -> bool:
+def _swept(session: Session, book: Book, late: list[DecisionRow]) -> bool:
     call = calling("GET", f"/v1/campaigns/{book.id}")
     with suppress(BrokenError, *WRONG):
         if session.read(call, session.wire.ask(call))["open"] > book.open - len(late):

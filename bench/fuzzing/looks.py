@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from bench.fuzzing import strict
-from bench.fuzzing.model import CHANGING, Book, Row, Span, money
+from bench.fuzzing.model import CHANGING, Book, DecisionRow, Span, money
 
 SERIES = ("at", "decisions", "spent", "planned", "price")
 
@@ -18,7 +18,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def check_view(book: Book, view: Any, at: Span) -> None:
-    """The campaign as it is told."""
+    """The campaign as the service shows it."""
     for name, before in book.view.items():
         if name not in CHANGING and not same(view[name], before):
             raise book.broken(f"{name} was {before} and is {view[name]}", "lost")
@@ -69,29 +69,41 @@ def check_log(book: Book, rows: list[dict[str, Any]], at: Span) -> None:
         missing = sorted(book.rows.keys() - set(ids))[:5]
         counter = "lost" if missing else "disagreed"
         raise book.broken(f"the log has {len(ids)} of {len(book.rows)}, not {missing}", counter)
-    for number, (told, row) in enumerate(zip(rows, book.rows.values(), strict=True), 1):
-        _check_row(book, told, row, number, at)
+    for number, (logged, row) in enumerate(zip(rows, book.rows.values(), strict=True), 1):
+        _check_row(book, logged, row, number, at)
 
 
-def _check_row(book: Book, told: dict[str, Any], row: Row, number: int, at: Span) -> None:
+def _check_row(book: Book, logged: dict[str, Any], row: DecisionRow, number: int, at: Span) -> None:
     proposed = row.treatment or "control"
     done: str | None = proposed
     value = row.report[0] if row.report else 0.0 if row.status == "expired" else None
-    if told["status"] == "expired" and row.status == "open" and book.is_late(row, at) is not False:
+    if (
+        logged["status"] == "expired"
+        and row.status == "open"
+        and book.is_late(row, at) is not False
+    ):
         value = 0.0
-    elif told["status"] != row.status and (told["status"] not in ENDED or row.status not in ENDED):
-        raise book.broken(f"{row.about} stands in the log as {told}", "lost")
+    elif logged["status"] != row.status and (
+        logged["status"] not in ENDED or row.status not in ENDED
+    ):
+        raise book.broken(f"{row.about} stands in the log as {logged}", "lost")
     chance = "proposed_probability" if book.shadow else "probability"
     if book.shadow:
         done = (row.report[1] or "control") if row.report else None
         value = row.report[0] if row.report else None
-        if told["proposed"] != proposed:
-            raise book.broken(f"{row.about} stands in the log as {told}", "lost")
-    features = {name: told[name] for name in row.user["features"]}
-    found = told["number"], told["treatment"], told["outcome"], told[chance], told["price"]
+        if logged["proposed"] != proposed:
+            raise book.broken(f"{row.about} stands in the log as {logged}", "lost")
+    features = {name: logged[name] for name in row.user["features"]}
+    found = (
+        logged["number"],
+        logged["treatment"],
+        logged["outcome"],
+        logged[chance],
+        logged["price"],
+    )
     expected = number, done, value, row.answer["probability"], row.answer["price"]
     if found != expected or features != row.user["features"]:
-        raise book.broken(f"{row.about} stands in the log as {told}", "lost")
+        raise book.broken(f"{row.about} stands in the log as {logged}", "lost")
 
 
 ENDED = ("observed", "expired")  # a zero may be both, where the report came as the window passed

@@ -48,7 +48,7 @@ class BrokenError(Exception):
 
 
 @dataclass(slots=True)
-class Row:
+class DecisionRow:
     """A decision."""
 
     user: dict[str, Any]  # the request
@@ -93,14 +93,14 @@ class Book:
 
     id: str
     request: dict[str, Any]
-    view: dict[str, Any]  # as it was told at the opening
+    view: dict[str, Any]  # as the service answered when it was opened
     findings: Findings
     status: str = "running"
     budget: int = 0
     shadow: bool = False
     window: int = 0  # microseconds
     ends: int | None = None  # microseconds since 1970
-    rows: dict[str, Row] = field(default_factory=dict)
+    rows: dict[str, DecisionRow] = field(default_factory=dict)
     added: dict[str, int] = field(default_factory=dict)
     paid: int = 0  # the sums of all rows
     reserved: int = 0
@@ -135,19 +135,19 @@ class Book:
 
     # Time
 
-    def is_late(self, row: Row, at: Span) -> bool | None:
-        """Whether the window of a decision has passed; None where that cannot be told."""
+    def is_late(self, row: DecisionRow, at: Span) -> bool | None:
+        """Whether the window of a decision has passed; None where that is not known."""
         if at.last <= row.made.first + self.window:
             return False
         return True if at.first > row.made.last + self.window else None
 
     def is_over(self, at: Span) -> bool | None:
-        """Whether the campaign's time is over; None where that cannot be told."""
+        """Whether the campaign's time is over; None where that is not known."""
         if self.ends is None or at.last < self.ends - 1:
             return False
         return True if at.first > self.ends + 1 else None
 
-    def due(self, at: Span) -> Iterator[Row]:
+    def due(self, at: Span) -> Iterator[DecisionRow]:
         """Open rows that the service may have let expire by now."""
         oldest = next(iter(self.rows.values()), None)
         if oldest is None or self.is_late(oldest, at) is False:
@@ -254,18 +254,18 @@ class Book:
         """One more decision; what is left after it, where ``left`` was left before it."""
         costs, treatment = user["costs"], answer["treatment"]
         cost = 0 if treatment is None else cost_micros(costs[treatment])
-        self._add(Row(user, answer, at, cost))
-        told = money(answer["remaining"])
+        self._add(DecisionRow(user, answer, at, cost))
+        remaining = money(answer["remaining"])
         most, least = self.budget - self.paid, self.budget - self.paid
         if left is not None:
             most = least = left - cost
         elif self.shadow:
             most += sum(row.held for row in self.due(at))
-        if most < 0 or told < 0:
+        if most < 0 or remaining < 0:
             raise self.broken(f"{answer} for {costs}, but {most} micros are left", "overspent")
-        if not least <= told <= most:
+        if not least <= remaining <= most:
             raise self.broken(f"{answer}, but {least} to {most} micros are left")
-        return told
+        return remaining
 
     def cancelled(self, id_: str, answer: Any, at: Span) -> None:
         """Take the answer to a cancellation."""
@@ -290,7 +290,7 @@ class Book:
         found = money(answer["reserved"]), money(answer["spent"]), answer["status"]
         expected = row.reserved, row.held - row.reserved, row.status
         if found != expected or answer["treatment"] != row.treatment:
-            raise self.broken(f"{row.about} is told as {answer}")
+            raise self.broken(f"{row.about} is answered as {answer}")
         self.check_left(money(answer["remaining"]), at)
 
     def check_left(self, left: int, at: Span) -> None:
@@ -305,14 +305,14 @@ class Book:
 
     # Changes
 
-    def _add(self, row: Row) -> None:
+    def _add(self, row: DecisionRow) -> None:
         self.rows[row.id] = row
         self.paid += row.held
         self.reserved += row.reserved
         self.open += 1
         self.treated += row.treatment is not None
 
-    def change(self, row: Row, **changes: Any) -> None:
+    def change(self, row: DecisionRow, **changes: Any) -> None:
         """Change a row, and the sums with it."""
         self.paid -= row.held
         self.reserved -= row.reserved
@@ -331,7 +331,7 @@ class Book:
             self.added[request] = budget_micros(add)
             self.budget += self.added[request]
 
-    def expire(self, row: Row) -> None:
+    def expire(self, row: DecisionRow) -> None:
         """The window of a decision has passed."""
         self.change(row, status="expired", returned=row.returned or self.shadow)
 

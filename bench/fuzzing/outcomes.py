@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.fuzzing.model import Book, Report, Row, Span
+from bench.fuzzing.model import Book, DecisionRow, Report, Span
 
 Result = int | tuple[str, float]  # the status of a refusal, or how a report is taken
 
@@ -26,8 +26,8 @@ def observed(
         allows = any(repr(found) == repr(each) for each in results)
         if not allows or answer["decision_id"] != item["decision_id"]:
             counter = "lost" if found[0] == "recorded" else "disagreed"
-            told = f"the outcome {item} was answered {answer}, not {results}"
-            raise book.broken(f"{told}: {book.rows[item['decision_id']].about}", counter)
+            fault = f"the outcome {item} was answered {answer}, not {results}"
+            raise book.broken(f"{fault}: {book.rows[item['decision_id']].about}", counter)
         _take(book, item, found[0], at)
 
 
@@ -74,7 +74,7 @@ def _results(book: Book, item: dict[str, Any], at: Span, before: Report | None) 
     return {past} if late else {fresh} if late is False else {past, fresh}
 
 
-def report_of(row: Row, item: dict[str, Any]) -> Report:
+def report_of(row: DecisionRow, item: dict[str, Any]) -> Report:
     """The outcome and the action that an item reports."""
     return item["value"] + 0.0, item.get("action", row.treatment)
 

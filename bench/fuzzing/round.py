@@ -156,12 +156,12 @@ class Round:
         if draws.random() < 0.5:
             path = path.with_name("other.sqlite")
             os.link(session.ledger, path)
-        told = faults.second_server(path, VERSIONS[session.version])
+        fault = faults.second_server(path, VERSIONS[session.version])
         if path != session.ledger:
             for ending in ("", "-wal", "-shm", ".lock"):
                 Path(f"{path}{ending}").unlink(missing_ok=True)
-        if told is not None:
-            self.findings.add("faults", told)
+        if fault is not None:
+            self.findings.add("faults", fault)
             raise RoundOverError
         session.until_ready("a second server")
 

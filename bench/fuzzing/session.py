@@ -71,8 +71,8 @@ class Session:
             return
         code = server.stop()
         if code != 0:
-            told = f"it ended with {code} after SIGTERM: {server.stderr()[-200:]}"
-            self.findings.add("faults", told)
+            fault = f"it ended with {code} after SIGTERM: {server.stderr()[-200:]}"
+            self.findings.add("faults", fault)
 
     def close(self) -> None:
         """End what still runs."""
@@ -133,7 +133,7 @@ class Session:
             assert answer is not None
             assert action.began is not None
             at = Span(action.began, answer.ended)
-            self.decisions += action.take(answer.status, body, at, again)
+            self.decisions += action.check(answer.status, body, at, again)
         except BrokenError:
             self.drop(action.book)
         except WRONG as error:
@@ -145,9 +145,9 @@ class Session:
     ) -> Any:
         """The body of an answer, which must be one that is allowed at all."""
         if answer is None or answer.status >= 500:
-            told = "nothing" if answer is None else f"{answer.status} {answer.raw[-80:]!r}"
-            told = f"{call.about} was answered {told}: {self.printed()}"
-            self.findings.add("faults", told)
+            given = "nothing" if answer is None else f"{answer.status} {answer.raw[-80:]!r}"
+            fault = f"{call.about} was answered {given}: {self.printed()}"
+            self.findings.add("faults", fault)
             raise BrokenError
         try:
             body = (parse if answer.status < 400 else strict.parse)(answer.raw)

@@ -36,8 +36,8 @@ class Call(NamedTuple):
     @property
     def about(self) -> str:
         """For messages."""
-        told = "" if self.body is None else self.body[:100].decode("utf-8", "replace")
-        return f"{self.method} {self.path} {self.note} {told}"
+        body = "" if self.body is None else self.body[:100].decode("utf-8", "replace")
+        return f"{self.method} {self.path} {self.note} {body}"
 
 
 class Answer(NamedTuple):

@@ -35,7 +35,7 @@ class Fold:
     granted: int = 0
     held: dict[str, int] = field(default_factory=dict)  # by decision
 
-    def take(self, event: tuple[int, str, str, int], faults: Faults) -> None:
+    def add(self, event: tuple[int, str, str, int], faults: Faults) -> None:
         """One more event."""
         sequence, kind, decision, money = event
         if sequence != self.sequence + 1:
@@ -85,18 +85,18 @@ class Reader:
                     )
                     fold = self.folds[key] = Fold()
                 for event in file.execute(EVENTS, (key, fold.sequence)):
-                    fold.take(event, self.faults)
+                    fold.add(event, self.faults)
                 self._check_money(fold, *row)
             for book in books:
                 _check_known(file, book, wanted[book.id], self.faults)
 
     def _check_money(self, fold: Fold, id_: str, budget: int, spent: int, reserved: int) -> None:
         row = f"campaign {id_}: budget {budget}, spent {spent}, reserved {reserved}"
-        told = f"{row}; by its journal {fold.paid} of {fold.granted}"
+        detail = f"{row}; by its journal {fold.paid} of {fold.granted}"
         if spent + reserved > budget or fold.paid > fold.granted:
-            self.faults.add("overspent", told)
+            self.faults.add("overspent", detail)
         if (fold.granted, fold.paid) != (budget, spent + reserved):
-            self.faults.add("state_mismatch", told)
+            self.faults.add("state_mismatch", detail)
 
 
 def _check_known(

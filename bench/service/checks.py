@@ -31,8 +31,8 @@ async def ask_again(
 
 
 async def _work(connection: Connection, sends: list[Any]) -> None:
-    for request, take in sends:
-        take(*await connection.send(request))
+    for request, check in sends:
+        check(*await connection.send(request))
 
 
 def _again(book: Book, wanted: list[Decision], faults: Faults) -> Iterator[Any]:
@@ -57,7 +57,7 @@ def _again(book: Book, wanted: list[Decision], faults: Faults) -> Iterator[Any]:
 
 
 def _same_answers(many: list[Decision], faults: Faults) -> Any:
-    def take(status: int, answers: Any) -> None:
+    def check(status: int, answers: Any) -> None:
         if status != 200:
             faults.add("doubled", f"decisions asked again were answered {status} {answers}")
             return
@@ -65,19 +65,19 @@ def _same_answers(many: list[Decision], faults: Faults) -> Any:
             if answer != one.answer:
                 faults.add("doubled", f"{one.answer} became {answer}")
 
-    return take
+    return check
 
 
 def _gone(one: Decision, faults: Faults) -> Any:
-    def take(status: int, answer: Any) -> None:
+    def check(status: int, answer: Any) -> None:
         if status != 409 or not answer["type"].endswith("decision-cancelled"):
             faults.add("doubled", f"the cancelled {one.id} was answered {status} {answer}")
 
-    return take
+    return check
 
 
 def _same_outcomes(many: list[Decision], faults: Faults) -> Any:
-    def take(status: int, answers: Any) -> None:
+    def check(status: int, answers: Any) -> None:
         if status != 200:
             faults.add("lost", f"outcomes sent again were answered {status} {answers}")
             return
@@ -90,16 +90,16 @@ def _same_outcomes(many: list[Decision], faults: Faults) -> Any:
                 counter = "lost" if answer["status"] == "recorded" else "doubled"
                 faults.add(counter, f"the outcome {one.outcome} became {answer}")
 
-    return take
+    return check
 
 
 def _same_state(before: dict[str, Any], faults: Faults) -> Any:
-    def take(status: int, answer: Any) -> None:
+    def check(status: int, answer: Any) -> None:
         fields = ("decision_id", "treatment", "reserved", "spent")
         if status != 200 or any(answer[name] != before[name] for name in fields):
             faults.add("doubled", f"{before} became {status} {answer}")
 
-    return take
+    return check
 
 
 def check_money(server: Server, books: Iterable[Book], faults: Faults) -> None:
@@ -112,7 +112,7 @@ def check_money(server: Server, books: Iterable[Book], faults: Faults) -> None:
         expected = book.money()
         budget, spent, reserved = money_of(now)
         if now["decisions"] < book.seen:
-            faults.add("lost", f"{book.seen} decisions were told of, now {now}")
+            faults.add("lost", f"{book.seen} decisions were shown, now {now}")
         if spent + reserved > budget or expected["paid"] > expected["budget"]:
             faults.add("overspent", f"{now}, by the answers {expected}")
         found = {**expected, "budget": budget, "paid": spent + reserved}
@@ -136,7 +136,7 @@ def check_log(server: Server, books: Iterable[Book], faults: Faults) -> None:
         if len(known) != len(rows):
             faults.add("doubled", f"{len(rows)} rows in the log, {len(known)} ids")
         for id_ in known.keys() - book.decisions.keys():
-            faults.add("state_mismatch", f"nobody was told of {known[id_]}")
+            faults.add("state_mismatch", f"nobody was answered {known[id_]}")
         for one in book.decisions.values():
             _check_row(book, one, known.get(one.id), faults)
 

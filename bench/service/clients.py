@@ -21,7 +21,7 @@ class Attempt:
 
     what: str
     request: bytes
-    take: Callable[[int, Any, int], None]
+    check: Callable[[int, Any, int], None]
     twin: bool = False  # send it twice at once, as an impatient proxy would
     tries: int = 0
 
@@ -74,7 +74,7 @@ class Client:
             if status == NOT_NOW:
                 await asyncio.sleep(0.01)
                 continue
-            attempt.take(status, answer, attempt.tries)
+            attempt.check(status, answer, attempt.tries)
             self.pending = None
             self.answered += 1
 
@@ -115,7 +115,7 @@ class Client:
         single = self.draws.random() < 0.8
         bodies = [self._user(book) for _ in range(1 if single else self.draws.randint(1, LARGEST))]
 
-        def take(status: int, answer: Any, tries: int) -> None:
+        def check(status: int, answer: Any, tries: int) -> None:
             answers = [answer] if single else answer
             if status != 200 or [one["decision_id"] for one in answers] != [
                 body["decision_id"] for body in bodies
@@ -129,7 +129,7 @@ class Client:
 
         path = f"/v1/campaigns/{book.id}/decisions"
         request = request_bytes("POST", path, bodies[0] if single else bodies)
-        return Attempt("decide", request, take, twin=self.draws.random() < 0.1)
+        return Attempt("decide", request, check, twin=self.draws.random() < 0.1)
 
     def report(self, book: Book) -> Attempt | None:
         """Outcomes: mostly one, at times a list."""
@@ -140,24 +140,23 @@ class Client:
         chosen = waiting[:1] if single else waiting[: self.draws.randint(1, LARGEST)]
         values = [float(self.draws.random() < 0.3) for _ in chosen]
 
-        def take(status: int, answer: Any, tries: int) -> None:
+        def check(status: int, answer: Any, tries: int) -> None:
             if status != 200:
                 self._refused("an outcome", status, answer)
                 return
-            for one, value, told in zip(
-                chosen, values, [answer] if single else answer, strict=True
-            ):
-                self._outcome(book, one, value, told, tries)
+            answers = [answer] if single else answer
+            for one, value, each in zip(chosen, values, answers, strict=True):
+                self._outcome(book, one, value, each, tries)
 
         if single:
             path = f"/v1/campaigns/{book.id}/decisions/{chosen[0].id}/outcome"
-            return Attempt("report", request_bytes("PUT", path, {"value": values[0]}), take)
+            return Attempt("report", request_bytes("PUT", path, {"value": values[0]}), check)
         items = [
             {"decision_id": one.id, "value": value}
             for one, value in zip(chosen, values, strict=True)
         ]
         path = f"/v1/campaigns/{book.id}/outcomes"
-        return Attempt("report", request_bytes("POST", path, items), take)
+        return Attempt("report", request_bytes("POST", path, items), check)
 
     def cancel(self, book: Book) -> Attempt | None:
         """A treatment that was not delivered."""
@@ -165,7 +164,7 @@ class Client:
         if one is None:
             return None
 
-        def take(status: int, answer: Any, tries: int) -> None:
+        def check(status: int, answer: Any, tries: int) -> None:
             if status == 200:
                 one.cancelled = answer
                 book.recent.append(one)
@@ -173,7 +172,7 @@ class Client:
                 self._too_late(book, one, "a cancellation", status, answer)
 
         path = f"/v1/campaigns/{book.id}/decisions/{one.id}/cancel"
-        return Attempt("cancel", request_bytes("POST", path), take)
+        return Attempt("cancel", request_bytes("POST", path), check)
 
     def settle(self, book: Book) -> Attempt | None:
         """A treatment that was cheaper in the end."""
@@ -182,7 +181,7 @@ class Client:
             return None
         cost = f"{one.held * self.draws.random() / 1e6:.6f}"
 
-        def take(status: int, answer: Any, tries: int) -> None:
+        def check(status: int, answer: Any, tries: int) -> None:
             if status == 200:
                 one.settled, one.settled_cost = answer, cost
                 book.recent.append(one)
@@ -190,36 +189,36 @@ class Client:
                 self._too_late(book, one, "a settlement", status, answer)
 
         path = f"/v1/campaigns/{book.id}/decisions/{one.id}/settle"
-        return Attempt("settle", request_bytes("POST", path, {"cost": cost}), take)
+        return Attempt("settle", request_bytes("POST", path, {"cost": cost}), check)
 
     def add(self, book: Book) -> Attempt:
         """More money."""
         amount, name = f"{self.draws.uniform(0.5, 3.0):.7f}", self._name("money")
 
-        def take(status: int, answer: Any, tries: int) -> None:
+        def check(status: int, answer: Any, tries: int) -> None:
             if status == 200:
                 book.added[name] = amount
             else:
                 self._refused("more money", status, answer)
 
         body = {"add": amount, "request_id": name}
-        return Attempt("add", request_bytes("POST", f"/v1/campaigns/{book.id}/budget", body), take)
+        return Attempt("add", request_bytes("POST", f"/v1/campaigns/{book.id}/budget", body), check)
 
     def again(self, book: Book) -> Attempt | None:
-        """An old decision: the same answer, but for one that was cancelled."""
+        """An old decision: the same answer, except for one that was cancelled."""
         old = self._own(book, lambda one: one.cancelled is None)
         if not old:
             return None
         one = self.draws.choice(old)
 
-        def take(status: int, answer: Any, tries: int) -> None:
+        def check(status: int, answer: Any, tries: int) -> None:
             if status == 200:
                 book.remember(one.request, answer, self.faults)
             else:
                 self._refused("a decision asked again", status, answer)
 
         path = f"/v1/campaigns/{book.id}/decisions"
-        return Attempt("again", request_bytes("POST", path, one.request), take)
+        return Attempt("again", request_bytes("POST", path, one.request), check)
 
     def contradict(self, book: Book) -> Attempt | None:
         """An old id with another body: refused."""
@@ -228,17 +227,17 @@ class Client:
             return None
         other = {**self._user(book), "decision_id": old[0].id}
 
-        def take(status: int, answer: Any, tries: int) -> None:
+        def check(status: int, answer: Any, tries: int) -> None:
             if status != 409:
                 self.faults.add("doubled", f"{other} was answered {status} {answer}")
 
         path = f"/v1/campaigns/{book.id}/decisions"
-        return Attempt("contradict", request_bytes("POST", path, other), take)
+        return Attempt("contradict", request_bytes("POST", path, other), check)
 
     def look(self, book: Book) -> Attempt:
-        """The campaign as it is now: what is told of it must be there after a kill too."""
+        """The campaign as it is now: what is shown must be there after a kill too."""
 
-        def take(status: int, answer: Any, tries: int) -> None:
+        def check(status: int, answer: Any, tries: int) -> None:
             if status != 200:
                 self._refused("a look at a campaign", status, answer)
                 return
@@ -247,7 +246,7 @@ class Client:
                 self.faults.add("overspent", str(answer))
             book.seen = max(book.seen, answer["decisions"])
 
-        return Attempt("look", request_bytes("GET", f"/v1/campaigns/{book.id}"), take)
+        return Attempt("look", request_bytes("GET", f"/v1/campaigns/{book.id}"), check)
 
     # The parts of it
 
@@ -272,15 +271,15 @@ class Client:
 
         return next(iter(self._own(book, fits)), None)
 
-    def _outcome(self, book: Book, one: Decision, value: float, told: Any, tries: int) -> None:
-        status = told["status"]
+    def _outcome(self, book: Book, one: Decision, value: float, answer: Any, tries: int) -> None:
+        status = answer["status"]
         expected = {"recorded", "already_recorded"} if tries > 1 else {"recorded"}
         if book.expires:  # once expired it counts as 0, which is no news then
             expected |= {"too_late", "already_recorded"} if value == 0.0 else {"too_late"}
         counts = 0.0 if status == "too_late" else value
-        if status not in expected or told["value"] != counts:
-            self.faults.add("state_mismatch", f"the outcome {value} of {one.id}: {told}")
-        one.outcome, one.reported = told, value
+        if status not in expected or answer["value"] != counts:
+            self.faults.add("state_mismatch", f"the outcome {value} of {one.id}: {answer}")
+        one.outcome, one.reported = answer, value
         book.recent.append(one)
 
     def _too_late(self, book: Book, one: Decision, what: str, status: int, answer: Any) -> None:

@@ -76,14 +76,14 @@ def ratios(samples: Samples) -> Iterator[Ratio]:
         for order, rounds in samples.items()
     }
     for campaigns in (ONE, MANY):
-        told = "one campaign" if campaigns == ONE else "many"
+        kind = "one campaign" if campaigns == ONE else "many"
         for many in (16, 64):
             single, empty = found["decisions", campaigns, 1, many], found["empty", ONE, 0, many]
-            yield _ratio(f"single over empty, {many} conns: {told}", single, empty, 0.55)
+            yield _ratio(f"single over empty, {many} conns: {kind}", single, empty, 0.55)
         best = max((found["decisions", campaigns, 1, many] for many in (16, 64)), key=_rate)
         for kind, name in (("decisions", "lists"), ("columns", "columns")):
             lists = found[kind, campaigns, LIST, 16]
-            yield _ratio(f"in {name} over single: {told}", lists, best, 20.0)
+            yield _ratio(f"in {name} over single: {kind}", lists, best, 20.0)
 
 
 def _ratio(what: str, above: list[Round], below: list[Round], target: float) -> Ratio:
@@ -99,7 +99,7 @@ def _rate(rounds: list[Round]) -> float:
 
 
 def _cost(one: Round) -> float:
-    """Seconds of the server's CPU for a request; next to none where that cannot be told."""
+    """Seconds of the server's CPU for a request; next to none where that is not known."""
     return max(one.server, 1e-9) / one.rate
 
 
@@ -165,7 +165,7 @@ def show_recovery(found: Recovery, out: Console) -> None:
     table.add_column("seconds", justify="right")
     table.add_row("ready with a new ledger", f"{found.empty:.2f}")
     table.add_row("ready again after the kill", f"{found.killed:.2f}")
-    check = found.told if found.check is None else f"{found.check:.2f}"
+    check = found.verdict if found.check is None else f"{found.check:.2f}"
     table.add_row("bccb ledger verify: the whole journal folded", check)
     out.print(table)
 

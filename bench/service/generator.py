@@ -44,11 +44,11 @@ class Round:
     busy: float
     refused: int
     refusal: str = ""
-    server: float = 0.0  # the server's share of one CPU, where that can be told
+    server: float = 0.0  # the server's share of one CPU, where that is known
 
     @property
     def rate(self) -> float:
-        """Requests a second."""
+        """Requests per second."""
         return self.requests / self.seconds
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
-SHOWN = 10  # faults of a kind that are told in full
+SHOWN = 10  # faults of a kind that are shown in full
 COUNTERS = ("overspent", "lost", "doubled", "state_mismatch")
 
 
@@ -34,18 +34,18 @@ def money_of(campaign: dict[str, Any]) -> tuple[int, int, int]:
 
 
 class Faults:
-    """What went wrong, by counter, with the first few of each told in full."""
+    """What went wrong, by counter, with the first few of each in full."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        self.told: list[str] = []
+        self.examples: list[str] = []
 
     def add(self, counter: str, what: str) -> None:
         """One more."""
         assert counter in COUNTERS
         self.counts[counter] += 1
         if self.counts[counter] <= SHOWN:
-            self.told.append(f"{counter}: {what}")
+            self.examples.append(f"{counter}: {what}")
 
     def line(self, kills: int) -> str:
         """The last line of the harness."""
@@ -108,7 +108,7 @@ class Book:
     request: dict[str, Any]
     decisions: dict[str, Decision] = field(default_factory=dict)
     added: dict[str, str] = field(default_factory=dict)  # money by request id
-    seen: int = 0  # the most decisions that the service has told of
+    seen: int = 0  # the most decisions that the service has shown
     recent: list[Decision] = field(default_factory=list)  # touched since the last look
 
     @property

@@ -20,7 +20,7 @@ TURN = 10  # requests between two looks at the progress
 class Recovery:
     """Seconds until ready: with an empty ledger, and after a kill; of the check, if there is one.
 
-    ``told`` is the last line of the check.
+    ``verdict`` is the last line of the check.
     """
 
     events: int
@@ -28,7 +28,7 @@ class Recovery:
     empty: float
     killed: float
     check: float | None
-    told: str
+    verdict: str
 
 
 def measure(folder: Path, events: int, step: Callable[[int], None]) -> Recovery:
@@ -49,9 +49,9 @@ def measure(folder: Path, events: int, step: Callable[[int], None]) -> Recovery:
     began = time.perf_counter()
     done = run_bccb("ledger", "verify", ledger)
     lasted = time.perf_counter() - began
-    told = ((done.stdout + done.stderr).strip().splitlines() or ["nothing"])[-1]
+    verdict = ((done.stdout + done.stderr).strip().splitlines() or ["nothing"])[-1]
     check = lasted if done.returncode == 0 else None
-    return Recovery(recorded, megabytes, empty, killed, check, told)
+    return Recovery(recorded, megabytes, empty, killed, check, verdict)
 
 
 def _fill(server: Server, events: int, step: Callable[[int], None]) -> int:

@@ -1,4 +1,4 @@
-"""The requests of the load: whole bytes, but for the ids, which are put in on the way out."""
+"""The requests of the load: whole bytes, except for the ids, which are added when they are sent."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Campaigns:
         self.number = 0
         self.decided: deque[tuple[str, int, int]] = deque()  # campaign, first id, how many
 
-    def take(self, size: int) -> tuple[str, int]:
+    def draw(self, size: int) -> tuple[str, int]:
         """The next campaign, and the first of as many new ids."""
         campaign, first = next(self.turn), self.number
         self.number += size
@@ -65,7 +65,7 @@ def columns(campaigns: Campaigns, size: int) -> Iterator[bytes]:
 def _asked(campaigns: Campaigns, size: int, path: str, tails: Iterator[bytes]) -> Iterator[bytes]:
     heads: dict[str, bytes] = {}
     while True:
-        campaign, first = campaigns.take(size)
+        campaign, first = campaigns.draw(size)
         head = heads.get(campaign)
         if head is None:
             head = heads[campaign] = _head("POST", campaign, path)

@@ -295,7 +295,7 @@ class DecisionState(Answer, frozen=True):
     remaining: Annotated[Money, Meta(description="Of the campaign.")]
 
 
-class Interval(Answer, frozen=True):
+class Figure(Answer, frozen=True):
     """A figure with its 95 % interval."""
 
     value: float
@@ -303,16 +303,14 @@ class Interval(Answer, frozen=True):
     high: float
 
 
-class Arm(Answer, frozen=True):
+class ArmFigures(Answer, frozen=True):
     """The users of one action."""
 
     treatment: Annotated[str | None, Meta(description="null: left alone")]
     decisions: int
     outcomes: Annotated[int, Meta(description="How many of their outcomes are known.")]
     conversions: float
-    rate: Annotated[
-        Interval | None, Meta(description="Conversions of those whose outcome is known.")
-    ]
+    rate: Annotated[Figure | None, Meta(description="Conversions of those whose outcome is known.")]
 
 
 class Series(Answer, frozen=True):
@@ -333,9 +331,11 @@ class Report(Answer, frozen=True):
 
     campaign: Campaign
     now: datetime
-    arms: Annotated[tuple[Arm, ...], Meta(description="Left alone first, then the treatments.")]
+    arms: Annotated[
+        tuple[ArmFigures, ...], Meta(description="Left alone first, then the treatments.")
+    ]
     incremental: Annotated[
-        Interval | None,
+        Figure | None,
         Meta(description="Conversions that the treatments caused; null while that is not known."),
     ]
     decisions_per_second: Annotated[float, Meta(description="Over the last ten seconds.")]

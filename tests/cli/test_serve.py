@@ -195,7 +195,6 @@ def test_the_core_and_the_lab_do_not_need_the_service(tmp_path: Path) -> None:
         "uvicorn",
         "httptools",
         "prometheus_client",
-        "swagger_ui_bundle",
         "httpx",
     ]
     hook = f"import sys\nfor name in {blocked}: sys.modules[name] = None"

@@ -143,4 +143,4 @@ def test_what_pooled_bayes_leaves_to_chance_counts_with_any_number_of_treatments
             even -= 0.5 / treatments
         tally = Tally.empty(treatments)
         tally.note_outcome(1, 1.0, 0.01 * even)
-        assert tally.untold == 0, treatments
+        assert tally.incomparable == 0, treatments

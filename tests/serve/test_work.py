@@ -60,7 +60,7 @@ def test_a_list_that_was_accepted_is_finished_though_the_campaign_is_paused_in_b
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     campaign = service.open()["id"]
-    queue = service.engine._queue
+    queue = service.engine.queue
 
     async def pausing(command: Any, seconds: float) -> Any:
         answers = await queue(command, seconds)
@@ -68,7 +68,7 @@ def test_a_list_that_was_accepted_is_finished_though_the_campaign_is_paused_in_b
             await queue(lambda books, at: turn(books, at, campaign, Kind.PAUSED), 0.0)
         return answers
 
-    monkeypatch.setattr(service.engine, "_queue", pausing)
+    monkeypatch.setattr(service.engine, "queue", pausing)
     answers = service.done(f"{campaign}/decisions", [user(f"d{i}") for i in range(10)])
     assert [answer["decision_id"] for answer in answers] == [f"d{i}" for i in range(10)]
     assert service.campaign(campaign)["status"] == "paused"

@@ -12,7 +12,7 @@ from threading import Event, Lock, Thread
 from typing import ClassVar, Literal
 
 from bccb.client import Campaign, Client, DecisionAnswer, Outcome, User
-from bccb.client.calls import new_id
+from bccb.client.values import new_id
 from bccb.data.world import World
 from bccb.errors import BccbError
 from bccb.types import Log

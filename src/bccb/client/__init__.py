@@ -4,15 +4,15 @@ from bccb.client.problems import ServiceError, UnreachableError
 from bccb.errors import MissingExtraError
 
 try:
-    from bccb.client.calls import AsDecided, Outcome, User
     from bccb.client.clients import AsyncClient, Client
+    from bccb.client.values import AsDecided, Outcome, User
     from bccb.wire import (
-        Arm,
+        ArmFigures,
         Campaign,
         DecisionAnswer,
         DecisionColumnsAnswer,
         DecisionState,
-        Interval,
+        Figure,
         OutcomeAnswer,
         PolicyChoice,
         Report,
@@ -26,7 +26,7 @@ except ImportError as error:
     raise MissingExtraError(error.name, "client") from None
 
 __all__ = [
-    "Arm",
+    "ArmFigures",
     "AsDecided",
     "AsyncClient",
     "Campaign",
@@ -34,7 +34,7 @@ __all__ = [
     "DecisionAnswer",
     "DecisionColumnsAnswer",
     "DecisionState",
-    "Interval",
+    "Figure",
     "Outcome",
     "OutcomeAnswer",
     "PolicyChoice",

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import json
 import os
-import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal, InvalidOperation
-from enum import Enum
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from bccb import checks
+from bccb.client.values import Action, AsDecided, Money, Outcome, User, money, new_id
 from bccb.errors import InputError
 from bccb.wire import (
     Campaign,
@@ -32,7 +30,7 @@ from bccb.wire import (
 )
 
 T = TypeVar("T")
-Money: TypeAlias = Decimal | str | float
+Method: TypeAlias = Literal["GET", "POST", "PUT"]
 CampaignId: TypeAlias = Campaign | str  # the campaign, or its id
 
 
@@ -40,60 +38,11 @@ CampaignId: TypeAlias = Campaign | str  # the campaign, or its id
 class Call(Generic[T]):
     """One call: what is sent, how the answer is read, and the file that it goes to, if any."""
 
-    method: Literal["GET", "POST", "PUT"]
+    method: Method
     path: str
     parse: Callable[[bytes], T]  # of the answer's body
     body: bytes | None = None
     target: Path | None = None
-
-
-def new_id() -> str:
-    """An id that nobody else has."""
-    return uuid.uuid4().hex
-
-
-@dataclass(frozen=True, slots=True)
-class User:
-    """One user to decide on. The id is drawn when the value is made, so a retry has the same."""
-
-    features: Mapping[str, float]
-    costs: Mapping[str, Money]  # what each treatment would cost for this user
-    decision_id: str = field(default_factory=new_id)
-
-    def fields(self) -> dict[str, Any]:
-        """As the service wants it."""
-        costs = {name: money(f"costs.{name}", cost) for name, cost in self.costs.items()}
-        features = {
-            name: checks.number(f"features.{name}", value) for name, value in self.features.items()
-        }
-        return {"decision_id": self.decision_id, "features": features, "costs": costs}
-
-
-class AsDecided(Enum):
-    """What was done to a user whose ``action`` is not told: what the service decided."""
-
-    AS_DECIDED = "as decided"
-
-
-Action: TypeAlias = str | AsDecided | None
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of one decision.
-
-    In a shadow campaign, and only there, ``action`` tells the treatment that your own system gave,
-    or None for none.
-    """
-
-    decision_id: str
-    value: float
-    action: Action = AsDecided.AS_DECIDED
-
-    def fields(self) -> dict[str, Any]:
-        """As the service wants it, but for the id."""
-        told = {} if isinstance(self.action, AsDecided) else {"action": self.action}
-        return {"value": checks.number("value", self.value), **told}
 
 
 def create_campaign(
@@ -117,56 +66,53 @@ def create_campaign(
     """
     if (users is None) == (ends_at is None):
         raise InputError("users and ends_at", (users, ends_at), "given one without the other")
-    until: dict[str, Any] = {
-        "ends_at": ends_at and ends_at.isoformat(),
-        "expected_users": expected_users,
-    }
+    horizon: dict[str, Any] = {"users": users}
+    if ends_at is not None:
+        horizon = {"ends_at": ends_at.isoformat(), "expected_users": expected_users}
     body = {
         "name": name,
         "budget": money("budget", budget),
-        "horizon": {"users": users} if ends_at is None else _given(until),
+        "horizon": _given(horizon),
         "features": list(features),
         "treatments": list(treatments),
-        "mode": mode,
-    }
-    chosen = _given({"name": policy, "params": params and dict(params)})
-    optional: dict[str, Any] = {
-        "policy": chosen or None,
+        "policy": _given({"name": policy, "params": params and dict(params)}) or None,
         "outcome_window_seconds": outcome_window_seconds,
+        "seed": seed,
+        "mode": mode,
+        "learned_from": learned_from,
     }
-    optional |= {"seed": seed, "learned_from": learned_from}
-    return _post("/v1/campaigns", body | _given(optional), Campaign)
+    return _call("POST", "/v1/campaigns", Campaign, _given(body))
 
 
 def campaigns() -> Call[tuple[Campaign, ...]]:
     """All campaigns, the newest first."""
-    read = _reader(CampaignList)
+    read = decoder(CampaignList).decode
     return Call("GET", "/v1/campaigns", lambda answer: read(answer).campaigns)
 
 
 def campaign(campaign: CampaignId) -> Call[Campaign]:
     """One campaign, its money and its counts."""
-    return Call("GET", _path(campaign), _reader(Campaign))
+    return _call("GET", _path(campaign), Campaign)
 
 
 def report(campaign: CampaignId) -> Call[Report]:
     """What the page shows of a campaign."""
-    return Call("GET", _path(campaign, "report"), _reader(Report))
+    return _call("GET", _path(campaign, "report"), Report)
 
 
 def pause(campaign: CampaignId) -> Call[Campaign]:
     """Take no decisions until the campaign is resumed."""
-    return _post(_path(campaign, "pause"), None, Campaign)
+    return _call("POST", _path(campaign, "pause"), Campaign)
 
 
 def resume(campaign: CampaignId) -> Call[Campaign]:
     """Go on after a pause."""
-    return _post(_path(campaign, "resume"), None, Campaign)
+    return _call("POST", _path(campaign, "resume"), Campaign)
 
 
 def close(campaign: CampaignId) -> Call[Campaign]:
     """End the campaign for good."""
-    return _post(_path(campaign, "close"), None, Campaign)
+    return _call("POST", _path(campaign, "close"), Campaign)
 
 
 def add_budget(
@@ -174,7 +120,7 @@ def add_budget(
 ) -> Call[Campaign]:
     """Give a campaign more money; the same ``request_id`` gives it once."""
     body = {"add": money("add", add), "request_id": request_id or new_id()}
-    return _post(_path(campaign, "budget"), body, Campaign)
+    return _call("POST", _path(campaign, "budget"), Campaign, body)
 
 
 def decide(
@@ -189,13 +135,13 @@ def decide(
     Costs that are floats are rounded to a millionth.
     """
     user = User(features, costs, decision_id or new_id())
-    return _post(_path(campaign, "decisions"), user.fields(), DecisionAnswer)
+    return _call("POST", _path(campaign, "decisions"), DecisionAnswer, user.fields())
 
 
 def decide_many(campaign: CampaignId, users: Sequence[User]) -> Call[tuple[DecisionAnswer, ...]]:
     """Decide on up to 1,000 users, one after the other: on all of them or on none."""
     body = [user.fields() for user in users]
-    return _post(_path(campaign, "decisions"), body, tuple[DecisionAnswer, ...])
+    return _call("POST", _path(campaign, "decisions"), tuple[DecisionAnswer, ...], body)
 
 
 def decide_columns(
@@ -223,7 +169,7 @@ def decide_columns(
             for name, column in costs.items()
         },
     }
-    return _post(_path(campaign, "decisions", "columns"), body, DecisionColumnsAnswer)
+    return _call("POST", _path(campaign, "decisions", "columns"), DecisionColumnsAnswer, body)
 
 
 def report_outcome(
@@ -233,31 +179,30 @@ def report_outcome(
     *,
     action: Action = AsDecided.AS_DECIDED,
 ) -> Call[OutcomeAnswer]:
-    """Tell what became of a decision: 1 for a conversion, 0 for none. In a shadow campaign, and
-    only there, ``action`` tells the treatment that your own system gave, or None for none.
+    """Report what became of a decision: 1 for a conversion, 0 for none. In a shadow campaign, and
+    only there, ``action`` is the treatment that your own system gave, or None for none.
     """
-    body = _encoded(Outcome(decision_id, value, action).fields())
     path = _path(campaign, "decisions", decision_id, "outcome")
-    return Call("PUT", path, _reader(OutcomeAnswer), body)
+    return _call("PUT", path, OutcomeAnswer, Outcome(decision_id, value, action).fields())
 
 
 def report_outcomes(
     campaign: CampaignId, outcomes: Sequence[Outcome]
 ) -> Call[tuple[OutcomeAnswer, ...]]:
-    """Tell what became of up to 1,000 decisions: all are taken or none."""
+    """Report what became of up to 1,000 decisions: all are recorded or none."""
     body = [{"decision_id": each.decision_id, **each.fields()} for each in outcomes]
-    return _post(_path(campaign, "outcomes"), body, tuple[OutcomeAnswer, ...])
+    return _call("POST", _path(campaign, "outcomes"), tuple[OutcomeAnswer, ...], body)
 
 
 def cancel(campaign: CampaignId, decision_id: str) -> Call[DecisionState]:
-    """Tell that a decision was not carried out: its money comes back."""
-    return _post(_path(campaign, "decisions", decision_id, "cancel"), None, DecisionState)
+    """Report that a decision was not carried out: its money returns."""
+    return _call("POST", _path(campaign, "decisions", decision_id, "cancel"), DecisionState)
 
 
 def settle(campaign: CampaignId, decision_id: str, cost: Money) -> Call[DecisionState]:
-    """Tell what a treatment cost in the end: what was reserved beyond that comes back."""
+    """Report what a treatment cost in the end: the rest of its reserved money returns."""
     path = _path(campaign, "decisions", decision_id, "settle")
-    return _post(path, {"cost": money("cost", cost)}, DecisionState)
+    return _call("POST", path, DecisionState, {"cost": money("cost", cost)})
 
 
 def download_log(
@@ -271,35 +216,22 @@ def download_log(
     return Call("GET", where, lambda _: target, target=target)
 
 
-def money(field: str, value: Money) -> str:
-    """Decimal text without an exponent; what is no decimal is rounded to a millionth.
-
-    >>> money("cost", Decimal("1E-6")), money("cost", 0.1 + 0.2), money("cost", "0.50")
-    ('0.000001', '0.300000', '0.50')
-    """
-    if not isinstance(value, Decimal | str):
-        return f"{checks.number(field, value):.6f}"
-    try:
-        exact = Decimal(value)
-    except InvalidOperation:
-        raise InputError(field, value, "an amount of money") from None
-    if not exact.is_finite():
-        raise InputError(field, value, "a finite amount of money")
-    return format(exact, "f")
-
-
-def _reader(answer: type[T]) -> Callable[[bytes], T]:
-    """Reads an answer; what is not one is refused with a ``msgspec.DecodeError``."""
-    return decoder(answer).decode
-
-
 def _given(fields: dict[str, Any]) -> dict[str, Any]:
     """Without what was left out."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _post(path: str, body: Any, answer: type[T]) -> Call[T]:
-    return Call("POST", path, _reader(answer), None if body is None else _encoded(body))
+def _call(method: Method, path: str, answer: type[T], body: Any = None) -> Call[T]:
+    """A call with JSON; what is not an ``answer`` is refused with a ``msgspec.DecodeError``."""
+    try:
+        sent = (
+            None
+            if body is None
+            else json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
+        )
+    except (TypeError, ValueError) as error:
+        raise InputError("what is sent", body, f"finite numbers and text ({error})") from None
+    return Call(method, path, decoder(answer).decode, sent)
 
 
 def _path(campaign: CampaignId, *parts: str) -> str:
@@ -309,10 +241,3 @@ def _path(campaign: CampaignId, *parts: str) -> str:
         if not isinstance(name, str) or name.strip(".") == "":
             raise InputError("an id in the path", name, "the id of a campaign or of a decision")
     return "/".join(("/v1/campaigns", *(quote(name, safe="") for name in (identity, *parts))))
-
-
-def _encoded(body: Any) -> bytes:
-    try:
-        return json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
-    except (TypeError, ValueError) as error:
-        raise InputError("what is sent", body, f"finite numbers and text ({error})") from None

@@ -8,9 +8,9 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
-from functools import wraps
-from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from functools import cache, wraps
+from types import MethodType, TracebackType
+from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 import httpx
 
@@ -27,6 +27,45 @@ H = TypeVar("H", httpx.Client, httpx.AsyncClient)
 URL = "http://127.0.0.1:8000"
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 TIMEOUT, PATIENCE = 10.0, 30.0  # seconds
+
+
+class _Method(Generic[P, T]):
+    """A method of both clients, which makes the call that ``build`` builds."""
+
+    def __init__(self, build: Callable[P, Call[T]]) -> None:
+        self._build = build
+
+    @overload
+    def __get__(self, client: Client, owner: type) -> Callable[P, T]: ...
+
+    @overload
+    def __get__(self, client: AsyncClient, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+
+    @overload
+    def __get__(self, client: None, owner: type) -> Callable[..., Any]: ...
+
+    def __get__(self, client: Any, owner: type) -> Callable[..., Any]:
+        method = _documented(self._build, issubclass(owner, AsyncClient))
+        return method if client is None else MethodType(method, client)
+
+
+@cache
+def _documented(build: Callable[..., Call[Any]], awaited: bool) -> Callable[..., Any]:
+    """The function of a method, with the documentation and signature of ``build``."""
+
+    def waiting(self: Client, /, *given: Any, **named: Any) -> Any:
+        return self._send(build(*given, **named))
+
+    async def awaiting(self: AsyncClient, /, *given: Any, **named: Any) -> Any:
+        return await self._send(build(*given, **named))
+
+    method: Any = wraps(build)(awaiting if awaited else waiting)
+    built = inspect.signature(build)
+    this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    answer = str(built.return_annotation).removeprefix("Call[").removesuffix("]")
+    signature = built.replace(parameters=[this, *built.parameters.values()])
+    method.__signature__ = signature.replace(return_annotation=answer)
+    return cast("Callable[..., Any]", method)
 
 
 class _Connected(ABC, Generic[H]):
@@ -59,6 +98,23 @@ class _Connected(ABC, Generic[H]):
     def _tries(self, call: Call[T]) -> Tries[T]:
         return Tries(call, self.url, self.timeout, self.patience)
 
+    create_campaign = _Method(calls.create_campaign)
+    campaigns = _Method(calls.campaigns)
+    campaign = _Method(calls.campaign)
+    report = _Method(calls.report)
+    pause = _Method(calls.pause)
+    resume = _Method(calls.resume)
+    close = _Method(calls.close)
+    add_budget = _Method(calls.add_budget)
+    decide = _Method(calls.decide)
+    decide_many = _Method(calls.decide_many)
+    decide_columns = _Method(calls.decide_columns)
+    report_outcome = _Method(calls.report_outcome)
+    report_outcomes = _Method(calls.report_outcomes)
+    cancel = _Method(calls.cancel)
+    settle = _Method(calls.settle)
+    download_log = _Method(calls.download_log)
+
 
 def _checked(url: str) -> str:
     try:
@@ -72,41 +128,10 @@ def _checked(url: str) -> str:
     return url.rstrip("/")
 
 
-def _sent(build: Callable[P, Call[T]]) -> Callable[Concatenate[Client, P], T]:
-    """The method of a client that makes the call which ``build`` builds."""
-
-    def method(self: Client, /, *given: P.args, **named: P.kwargs) -> T:
-        return self._send(build(*given, **named))
-
-    return _documented(method, build)
-
-
-def _awaited(
-    build: Callable[P, Call[T]],
-) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
-    """The same for a client that is awaited."""
-
-    async def method(self: AsyncClient, /, *given: P.args, **named: P.kwargs) -> T:
-        return await self._send(build(*given, **named))
-
-    return _documented(method, build)
-
-
-def _documented(method: Callable[..., Any], build: Callable[..., Any]) -> Callable[..., Any]:
-    """Name, documentation and signature as ``build`` has them, for ``help()``."""
-    found = inspect.signature(build)
-    this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    answer = str(found.return_annotation).removeprefix("Call[").removesuffix("]")
-    wraps(build)(method)
-    signature = found.replace(parameters=[this, *found.parameters.values()])
-    method.__signature__ = signature.replace(return_annotation=answer)  # type: ignore[attr-defined]
-    return method
-
-
 class Client(_Connected[httpx.Client]):
     """The service, called and waited for; to be used from any number of threads.
 
-    ``url`` and ``key`` are else those of ``BCCB_URL`` and ``BCCB_KEY``. A try is given up after
+    ``url`` and ``key`` default to ``BCCB_URL`` and ``BCCB_KEY``. A try is given up after
     ``timeout`` seconds without a byte (2 for the connection); where no answer came, or one that
     says "not now", the call is made again with the same ids, for up to ``patience`` seconds::
 
@@ -145,23 +170,6 @@ class Client(_Connected[httpx.Client]):
         with written_whole(call.target) as draft, draft.open("wb") as file:
             for chunk in response.iter_bytes():
                 file.write(chunk)
-
-    create_campaign = _sent(calls.create_campaign)
-    campaigns = _sent(calls.campaigns)
-    campaign = _sent(calls.campaign)
-    report = _sent(calls.report)
-    pause = _sent(calls.pause)
-    resume = _sent(calls.resume)
-    close = _sent(calls.close)
-    add_budget = _sent(calls.add_budget)
-    decide = _sent(calls.decide)
-    decide_many = _sent(calls.decide_many)
-    decide_columns = _sent(calls.decide_columns)
-    report_outcome = _sent(calls.report_outcome)
-    report_outcomes = _sent(calls.report_outcomes)
-    cancel = _sent(calls.cancel)
-    settle = _sent(calls.settle)
-    download_log = _sent(calls.download_log)
 
     def disconnect(self) -> None:
         """Close the connections; leaving a ``with`` block does it, too."""
@@ -212,23 +220,6 @@ class AsyncClient(_Connected[httpx.AsyncClient]):
         with written_whole(call.target) as draft, draft.open("wb") as file:
             async for chunk in response.aiter_bytes():
                 file.write(chunk)
-
-    create_campaign = _awaited(calls.create_campaign)
-    campaigns = _awaited(calls.campaigns)
-    campaign = _awaited(calls.campaign)
-    report = _awaited(calls.report)
-    pause = _awaited(calls.pause)
-    resume = _awaited(calls.resume)
-    close = _awaited(calls.close)
-    add_budget = _awaited(calls.add_budget)
-    decide = _awaited(calls.decide)
-    decide_many = _awaited(calls.decide_many)
-    decide_columns = _awaited(calls.decide_columns)
-    report_outcome = _awaited(calls.report_outcome)
-    report_outcomes = _awaited(calls.report_outcomes)
-    cancel = _awaited(calls.cancel)
-    settle = _awaited(calls.settle)
-    download_log = _awaited(calls.download_log)
 
     async def disconnect(self) -> None:
         """Close the connections; leaving an ``async with`` block does it, too."""

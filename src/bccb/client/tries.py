@@ -99,11 +99,11 @@ def _retry_after(response: httpx.Response) -> float:
 def _problem(response: httpx.Response) -> ServiceError:
     """What the service says is wrong, or what else stands there."""
     try:
-        told: Any = response.json()
+        problem: Any = response.json()
     except ValueError:
-        told = None
-    if not isinstance(told, dict) or "detail" not in told:
-        told = {"detail": response.text[:SHOWN] or response.reason_phrase}
-    kind, field = str(told.get("type", "about:blank")), told.get("field")
-    detail = str(told["detail"])
+        problem = None
+    if not isinstance(problem, dict) or "detail" not in problem:
+        problem = {"detail": response.text[:SHOWN] or response.reason_phrase}
+    kind, field = str(problem.get("type", "about:blank")), problem.get("field")
+    detail = str(problem["detail"])
     return ServiceError(response.status_code, kind, detail, None if field is None else str(field))

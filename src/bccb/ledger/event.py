@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from bccb.outcome import WITH_VALUE, End, is_allowed
+from bccb.outcome import STATUS_AFTER, WITH_VALUE, End, is_allowed
 
 
 class Kind(StrEnum):
@@ -45,6 +45,31 @@ class Event(NamedTuple):
     remaining: int = 0  # micros: budget - spent - reserved after this event
     detail: bytes | None = None
     seal: int = 0  # checksum of this row and the seal before it
+
+
+class Known(NamedTuple):
+    """What the journal has of one decision."""
+
+    decision: Event
+    end: Event | None = None
+    settlement: Event | None = None
+
+    @classmethod
+    def of(cls, events: Sequence[Event]) -> Known | None:
+        """From the events that carry its id; None if there was no decision."""
+        by_role = {("end" if event.kind in STATUS_AFTER else event.kind): event for event in events}
+        decision = by_role.get(Kind.DECISION)
+        return decision and cls(decision, by_role.get("end"), by_role.get(Kind.SETTLEMENT))
+
+    @property
+    def names(self) -> tuple[str | None, int | None]:
+        """Its id and its number."""
+        return self.decision.decision, self.decision.number
+
+    @property
+    def held(self) -> int:
+        """Micros that were taken for the treatment."""
+        return self.decision.money if self.settlement is None else self.settlement.money
 
 
 def fault_of(event: Event) -> str | None:

@@ -16,7 +16,7 @@ SECRET_BYTES = 32  # so many that no slow hash is needed
 
 
 def make_key(ledger: Ledger, name: str, scope: str) -> tuple[Key, str]:
-    """A new key, and the text that its owner must keep: nobody can tell it again."""
+    """A new key, and its text, which the owner must keep: it cannot be shown again."""
     if scope not in list(Scope):
         raise InputError("scope", scope, f"one of {', '.join(Scope)}")
     id_, secret = secrets.token_hex(4), secrets.token_urlsafe(SECRET_BYTES)
@@ -35,12 +35,12 @@ def scope_of(known: Iterable[Key], text: str) -> Scope | None:
     """What the key with this text may do; None if there is no such key."""
     prefix, _, rest = text.partition("_")
     id_, _, secret = rest.partition("_")
-    digest, found = _digest(secret), None
+    digest, scope = _digest(secret), None
     for key in known:
         good = key.id == id_ and prefix == PREFIX and key.revoked_at is None
         if hmac.compare_digest(key.digest, digest) and good:
-            found = key.scope
-    return found
+            scope = key.scope
+    return scope
 
 
 def _digest(secret: str) -> bytes:

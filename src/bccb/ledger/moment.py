@@ -1,4 +1,4 @@
-"""Moments: microseconds since 1970, and how they are told."""
+"""Moments: microseconds since 1970, and how they are written."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from bccb.ledger.port import Key, LedgerError, MissingError, Reader, Scope
 from bccb.serve.problem import ProblemError, not_durable
 
 HOST = re.compile(r"(?:\[([^\]]+)\]|([^:\[\]@/]+))(?::[0-9]*)?")
-FRESH = 1.0  # seconds for which keys are not read again: so long a revoked one may still work
+FRESH = 1.0  # seconds for which keys are not read again: a revoked key may work for as long
 
 
 @lru_cache(100)
@@ -36,7 +36,7 @@ def check_exposure(place: str | os.PathLike[str], host: str) -> None:
             known = ledger.keys()
     except MissingError:
         pass  # a new ledger has no keys
-    except LedgerError:  # an older one must be brought up first: Access checks it then
+    except LedgerError:  # an older one must be upgraded first: Access checks it then
         return
     _check_exposure(known, host)
 
@@ -65,44 +65,44 @@ class Access:
         host: str,
         authorization: str,
         origin: str = "",
-        handed_on: bool = False,
+        forwarded: bool = False,
     ) -> None:
         """Refuse a request that lacks the scope it needs; None where no key is needed."""
         known = self._keys if needed is None else self.known()
-        if not known:  # also a key that was revoked is one: its going opens nothing
-            if handed_on:
-                told = "a proxy hands this on, but without API keys only this machine is served"
-                raise ProblemError(403, "wrong-host", told)
+        if not known:  # a revoked key counts, too: revoking the last one opens nothing
+            if forwarded:
+                detail = "a proxy forwards this, but without API keys only this machine is served"
+                raise ProblemError(403, "wrong-host", detail)
             _check_local(host, origin)
         if not known or needed is None:
             return
         kind, _, text = authorization.partition(" ")
-        found = scope_of(known, text.strip()) if kind.lower() == "bearer" else None
-        if found is None:
-            told = "this API key is unknown, or was revoked"
+        scope = scope_of(known, text.strip()) if kind.lower() == "bearer" else None
+        if scope is None:
+            detail = "this API key is unknown, or was revoked"
             if not authorization:
-                told = "an API key is needed: Authorization: Bearer bccb_..."
-            raise ProblemError(401, "no-key", told)
-        if found not in (needed, Scope.ADMIN):
-            told = f"this key has the scope {found.value!r}, but {needed.value!r} is needed"
-            raise ProblemError(403, "wrong-scope", told)
+                detail = "an API key is needed: Authorization: Bearer bccb_..."
+            raise ProblemError(401, "no-key", detail)
+        if scope not in (needed, Scope.ADMIN):
+            detail = f"this key has the scope {scope.value!r}, but {needed.value!r} is needed"
+            raise ProblemError(403, "wrong-scope", detail)
 
 
 def _check_exposure(known: list[Key], host: str) -> None:
     good = any(key.revoked_at is None for key in known)
     if not good and not is_loopback(host):
-        told = "make one with `bccb keys create`, or serve on 127.0.0.1"
-        raise StateError(f"{host} can be reached from elsewhere, and there is no API key: {told}")
+        advice = "make one with `bccb keys create`, or serve on 127.0.0.1"
+        raise StateError(f"{host} can be reached from elsewhere, and there is no API key: {advice}")
 
 
 def _check_local(host: str, origin: str) -> None:
-    """Refuse what the pages of others make a browser on this machine ask."""
-    if host and not is_loopback(_without_port(host)):  # through a name of their own
-        told = f"the host is {host!r}, but without API keys only this machine is served"
-        raise ProblemError(403, "wrong-host", told)
+    """Refuse requests that the pages of other sites make a browser on this machine send."""
+    if host and not is_loopback(_without_port(host)):  # a name of theirs that points here
+        detail = f"the host is {host!r}, but without API keys only this machine is served"
+        raise ProblemError(403, "wrong-host", detail)
     if origin and not is_loopback(_without_port(origin.rpartition("/")[2])):
-        told = f"the page is of {origin!r}, but without API keys only this machine is served"
-        raise ProblemError(403, "wrong-origin", told)
+        detail = f"the page is of {origin!r}, but without API keys only this machine is served"
+        raise ProblemError(403, "wrong-origin", detail)
 
 
 def _without_port(host: str) -> str:
@@ -111,5 +111,5 @@ def _without_port(host: str) -> str:
     >>> _without_port("Localhost:8000"), _without_port("[::1]:8000"), _without_port("[::1].evil")
     ('localhost', '::1', '')
     """
-    found = HOST.fullmatch(host)
-    return "" if found is None else (found[1] or found[2]).lower()
+    match = HOST.fullmatch(host)
+    return "" if match is None else (match[1] or match[2]).lower()

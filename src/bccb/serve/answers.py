@@ -9,13 +9,14 @@ from starlette.responses import Response
 from bccb import wire
 from bccb.serve.problem import ProblemError
 
+JSON = "application/json"
 PROBLEM_TYPE = "application/problem+json"
 RETRY_SECONDS = "1"
 
 
 def json_response(content: Any, status: int = 200) -> Response:
     """Wire types and plain ones as JSON."""
-    return Response(wire.encode(content), status, media_type="application/json")
+    return Response(wire.encode(content), status, media_type=JSON)
 
 
 def problem_response(problem: ProblemError) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,35 +15,18 @@ from starlette.staticfiles import StaticFiles
 
 from bccb import wire
 from bccb.ledger.port import Scope
+from bccb.serve import reference
 from bccb.serve.access import Access
-from bccb.serve.answers import json_response
+from bccb.serve.answers import JSON, json_response
 from bccb.serve.engine import Engine
 from bccb.serve.gate import Gate
 from bccb.serve.openapi import document
-from bccb.serve.operation import Operation, Reply
-from bccb.serve.routes import api
+from bccb.serve.operation import Operation, Operations, Reply
+from bccb.serve.routes import API
 
 PAGE = Path(__file__).parent / "page"
-DOCS = """\
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>bccb: the API</title>
-<link rel="stylesheet" href="/docs/swagger-ui.css">
-<link rel="icon" href="/docs/favicon-32x32.png">
-</head>
-<body>
-<div id="swagger-ui"></div>
-<script src="/docs/swagger-ui-bundle.js"></script>
-<script>
-SwaggerUIBundle({url: "/openapi.json", dom_id: "#swagger-ui", deepLinking: true});
-</script>
-</body>
-</html>
-"""
-METRICS = {"text/plain": {"schema": {"type": "string"}}}
+OPERATIONS = Operations()
+operating = partial(OPERATIONS.add, "GET", tag="operations")
 
 
 def create_app(engine: Engine, access: Access) -> Gate:
@@ -54,53 +38,61 @@ def create_app(engine: Engine, access: Access) -> Gate:
         yield
         await engine.stop()
 
-    operations = [*api(engine), *_operations(engine)]
-    routes: list[BaseRoute] = [each.route() for each in operations]
+    operations = [*API, *OPERATIONS]
+    routes: list[BaseRoute] = [each.route(engine) for each in operations]
     return Gate([*routes, *_pages(operations)], access, engine.metrics, lifespan)
 
 
-def _operations(engine: Engine) -> list[Operation]:
-    async def healthz(request: Request) -> Response:
-        """The process answers."""
+@operating("/healthz", wire.Health, scope=None)
+async def healthz(engine: Engine, request: Request) -> Response:
+    """The process answers."""
+    return json_response(wire.Health("ok"))
+
+
+@operating(
+    "/readyz",
+    scope=None,
+    replies={200: Reply(wire.Health), 503: Reply(wire.Health, "It cannot decide now.")},
+)
+async def readyz(engine: Engine, request: Request) -> Response:
+    """The service can decide: its ledger could be written the last time."""
+    if engine.trouble is None:
         return json_response(wire.Health("ok"))
+    return json_response(wire.Health("failing", engine.trouble), 503)
 
-    async def readyz(request: Request) -> Response:
-        """The service can decide: its ledger could be written the last time."""
-        if engine.trouble is None:
-            return json_response(wire.Health("ok"))
-        return json_response(wire.Health("failing", engine.trouble), 503)
 
-    async def metrics(request: Request) -> Response:
-        """Figures for Prometheus."""
-        return Response(engine.metrics.text(), media_type="text/plain; version=0.0.4")
-
-    ok, failing = Reply(wire.Health), Reply(wire.Health, "It cannot decide now.")
-    text = Reply(None, "One line per figure.", METRICS)
-    tag = "operations"
-    return [
-        Operation("GET", "/healthz", None, healthz, tag, {200: ok}),
-        Operation("GET", "/readyz", None, readyz, tag, {200: ok, 503: failing}),
-        Operation("GET", "/metrics", Scope.READ, metrics, tag, {200: text}),
-    ]
+@operating(
+    "/metrics",
+    scope=Scope.READ,
+    replies={
+        200: Reply(
+            description="One line per figure.",
+            content={"text/plain": {"schema": {"type": "string"}}},
+        )
+    },
+)
+async def metrics(engine: Engine, request: Request) -> Response:
+    """Figures for Prometheus."""
+    return Response(engine.metrics.text(), media_type="text/plain; version=0.0.4")
 
 
 def _pages(operations: list[Operation]) -> list[BaseRoute]:
     """Pages and documents, which contain nothing of any campaign and need no key."""
-    described = wire.encode(document(operations))
+    described = document(operations)
+    as_json, as_html = wire.encode(described), reference.page(described)
 
     async def page(request: Request) -> Response:
         return FileResponse(PAGE / "index.html")
 
     async def openapi(request: Request) -> Response:
-        return Response(described, media_type="application/json")
+        return Response(as_json, media_type=JSON)
 
     async def docs(request: Request) -> Response:
-        return HTMLResponse(DOCS)
+        return HTMLResponse(as_html)
 
     return [
         Route("/", page),
         Route("/openapi.json", openapi),
         Route("/docs", docs),
         Mount("/page", StaticFiles(directory=PAGE, check_dir=False)),
-        Mount("/docs", StaticFiles(packages=[("fastapi_swagger", "resources")])),
     ]

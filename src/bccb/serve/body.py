@@ -53,8 +53,8 @@ async def read(request: Request) -> bytes:
     """The body of a request, if it is JSON and not too large."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        told = f"the content type is {kind!r}, but must be 'application/json'"
-        raise ProblemError(415, "not-json", told)
+        detail = f"the content type is {kind!r}, but must be 'application/json'"
+        raise ProblemError(415, "not-json", detail)
     body = bytearray()
     try:
         async for chunk in request.stream():
@@ -85,21 +85,21 @@ def parse(decoder: Decoder[T], body: bytes, place: str = "") -> T:
 
 async def parse_list(decoder: Decoder[T], body: bytes) -> list[T]:
     """The body as a list of what its items must be."""
-    found: list[T] = []
+    parsed_items: list[T] = []
     parsed = 0
     try:
         items = _split(body)
-    except NotNumbersError as error:  # refused whatever it holds; the place is in the message
+    except NotNumbersError as error:  # refused in any case; this finds the place for the message
         for i, raw in enumerate(_split(_quoted(body))):
             parse(decoder, bytes(raw), str(i))
         raise not_json(str(error)) from None
     for i, raw in enumerate(items):
-        found.append(parse(decoder, bytes(raw), str(i)))
+        parsed_items.append(parse(decoder, bytes(raw), str(i)))
         parsed += len(raw)
         if parsed > SLICE:
             parsed = 0
             await asyncio.sleep(0)
-    return found
+    return parsed_items
 
 
 def _split(body: bytes) -> list[bytes]:
@@ -108,25 +108,25 @@ def _split(body: bytes) -> list[bytes]:
         items = msgspec.structs.astuple(ITEMS.decode(body))
     except msgspec.ValidationError:
         if body.lstrip()[:1] == b"[":
-            told = f"{LENGTH} is more than {MOST_BATCH}, but must be 1 to {MOST_BATCH}"
-            raise ProblemError(422, "invalid-field", told, LENGTH) from None
+            detail = f"{LENGTH} is more than {MOST_BATCH}, but must be 1 to {MOST_BATCH}"
+            raise ProblemError(422, "invalid-field", detail, LENGTH) from None
         given = body[: 4 * LONGEST].decode(errors="replace")[:LONGEST]
-        told = f"the body is {given}: it must be a list"
-        raise ProblemError(422, "invalid-field", told) from None
+        detail = f"the body is {given}: it must be a list"
+        raise ProblemError(422, "invalid-field", detail) from None
     except msgspec.DecodeError as error:
         if _quoted(body) != body:
             raise NotNumbersError(str(error)) from None
         raise not_json(str(error)) from None
     except RecursionError:
         raise not_json("it is nested too deeply") from None
-    found = [item for item in items if item is not msgspec.UNSET]
-    if not found:
+    present = [item for item in items if item is not msgspec.UNSET]
+    if not present:
         raise invalid(LENGTH, 0, f"1 to {MOST_BATCH}")
-    return found
+    return present
 
 
 def _quoted(body: bytes) -> bytes:
-    """A body that is refused anyway, with its NaN in quotes, so that their place can be told."""
+    """A body that is refused anyway, with each NaN in quotes: the message can name its place."""
     for word in NOT_NUMBERS:
         body = body.replace(word, b':"' + word[1:].strip() + b'"')
     return body

@@ -1,4 +1,4 @@
-"""The books: all campaigns in memory, and what the open transaction adds to their journals."""
+"""The books: all campaigns in memory, and what is recorded but not yet committed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ logger = logging.getLogger("bccb.serve")
 class Books:
     """Campaigns by id. One task changes them; what it records is durable after :meth:`commit`.
 
-    A campaign that cannot be folded is quarantined: it keeps its place, and takes no other with it.
+    A campaign that cannot be folded is quarantined: it keeps its place, and the others go on.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -35,19 +35,19 @@ class Books:
         self._keys = 0
         self._events: list[Event] = []
         self._by_decision: dict[tuple[int, str], list[Event]] = {}
-        self._indexed = 0  # events that are in it
+        self._indexed = 0  # events that are in this index
         self._before: dict[str, int] = {}  # the sequence of each changed campaign in the ledger
         self._kept: dict[str, int] = {}  # the sequence of its newest snapshot
-        self._used: set[str] = set()  # campaigns that commands have had in hand
-        self._stale: set[str] = set()  # campaigns that may not be what the ledger has
-        self._failed: set[str] = set()  # those of them that a command has failed on
+        self._used: set[str] = set()  # campaigns that commands have used
+        self._stale: set[str] = set()  # campaigns that may differ from the ledger
+        self._failed: set[str] = set()  # those for which a command failed
         self._needs_other_code = False  # for a campaign that this code cannot fold
 
     def open(self) -> Iterator[Campaign]:
-        """Bring up every campaign, one after the other; those that can be are given."""
+        """Load every campaign, one after the other; yields those that are not quarantined."""
         taken_over: list[Campaign] = []  # from other code
         for account in self.ledger.accounts():
-            code = self._bring_up(account)
+            code = self._load(account)
             campaign = self._campaigns[account.id]
             if isinstance(campaign, Quarantined):
                 continue
@@ -56,12 +56,12 @@ class Books:
             yield campaign
         if not self._needs_other_code:  # that code must still be able to open the ledger
             self.ledger.upgrade()
-        for campaign in taken_over:  # from here on all is this code's
+        for campaign in taken_over:  # from here on this code writes them
             self.ledger.begin()
             self._keep(campaign, origin=True)
             self.ledger.commit()
 
-    def _bring_up(self, account: Account) -> Code | None:
+    def _load(self, account: Account) -> Code | None:
         """A campaign as the ledger has it; the code that wrote what it was folded from."""
         snapshot = self.ledger.snapshot(account.key)
         self._kept[account.id] = 0 if snapshot is None else snapshot.sequence
@@ -85,7 +85,7 @@ class Books:
         self._enter(account, quarantined(self.ledger, account, reason))
 
     def quarantine(self, id_: str, reason: str) -> None:
-        """Quarantine a campaign that was in hand until the service starts again."""
+        """Quarantine a campaign that was running, until the service starts again."""
         account = self.ledger.account(id_)
         if account is not None:
             self._isolate(account, reason)
@@ -103,23 +103,23 @@ class Books:
         return iter([each for each in self.all() if isinstance(each, Campaign)])
 
     def all(self) -> list[Campaign | Quarantined]:
-        """All of them, in the order of their making; safe beside the thread that changes them."""
+        """All campaigns as they were opened; safe beside the thread that changes them."""
         return list(self._campaigns.values())
 
     def look(self, id_: str) -> Campaign | Quarantined:
         """The campaign with this id, to look at it."""
-        found = self._campaigns.get(id_)
-        if found is None:
+        campaign = self._campaigns.get(id_)
+        if campaign is None:
             raise unknown(f"there is no campaign {id_!r}")
         self._used.add(id_)
-        return found
+        return campaign
 
     def campaign(self, id_: str) -> Campaign:
         """The campaign with this id, to decide and to change; refused while it is quarantined."""
-        found = self.look(id_)
-        if isinstance(found, Quarantined):
-            raise found.problem()
-        return found
+        campaign = self.look(id_)
+        if isinstance(campaign, Quarantined):
+            raise campaign.problem()
+        return campaign
 
     def named(self, name: str) -> Campaign | None:
         """The campaign with this name."""
@@ -128,27 +128,27 @@ class Books:
 
     def seconds(self, id_: str, users: int) -> float:
         """How long deciding on users of a campaign takes, or their outcomes: an estimate."""
-        found = self._campaigns.get(id_)
-        if not isinstance(found, Campaign):
+        campaign = self._campaigns.get(id_)
+        if not isinstance(campaign, Campaign):
             return 0.0
-        return users * seconds_per_user(found.machine)
+        return users * seconds_per_user(campaign.machine)
 
     def users_at_once(self, id_: str) -> int:
-        """How many users of a list of this campaign may be in hand at once."""
-        found = self._campaigns.get(id_)
-        return users_at_once(found.machine) if isinstance(found, Campaign) else MOST_BATCH
+        """How many users of a list are handled at once in this campaign."""
+        campaign = self._campaigns.get(id_)
+        return users_at_once(campaign.machine) if isinstance(campaign, Campaign) else MOST_BATCH
 
     def known(self, campaign: Campaign, decisions: Iterable[str]) -> dict[str, list[Event]]:
         """All events of these decisions, also those that are not committed yet."""
         decisions = list(decisions)
-        found = self.ledger.known(campaign.key, decisions)
+        events = self.ledger.known(campaign.key, decisions)
         if campaign.id in self._before:
             self._index()
             for id_ in decisions:
                 more = self._by_decision.get((campaign.key, id_))
                 if more:
-                    found[id_] = [*found.get(id_, ()), *more]
-        return found
+                    events[id_] = [*events.get(id_, ()), *more]
+        return events
 
     # Changing
 
@@ -160,13 +160,13 @@ class Books:
         self._kept[id_] = 0
         return campaign
 
-    def record(self, campaign: Campaign, event: Event) -> None:
-        """Add an event that a campaign has made."""
-        self._before.setdefault(campaign.id, event.sequence - 1)
-        self._events.append(event)
+    def record(self, campaign: Campaign, *events: Event) -> None:
+        """Add events that a campaign has made, in order."""
+        self._before.setdefault(campaign.id, events[0].sequence - 1)
+        self._events.extend(events)
 
     def _index(self) -> None:
-        """Bring the index of recorded events up to date: seldom does anybody look."""
+        """Bring the index of recorded events up to date: only when it is needed, which is rare."""
         for event in self._events[self._indexed :]:
             if event.decision is not None:
                 self._by_decision.setdefault((event.campaign, event.decision), []).append(event)
@@ -236,8 +236,8 @@ class Books:
             if account is None:
                 self._remove(id_)
             elif isinstance(self._campaigns[id_], Campaign):
-                # in its old place: they are told in the order of their making
-                self._bring_up(account)
+                # in its old place: campaigns are listed in the order in which they were opened
+                self._load(account)
                 self._shorten(id_)
             self._stale.discard(id_)
             self._failed.discard(id_)
@@ -257,7 +257,7 @@ class Books:
                 self.ledger.begin()
                 self._keep(campaign)
                 self.ledger.commit()
-            except LedgerError as error:  # it can do without
+            except LedgerError as error:  # the snapshot is not needed
                 logger.warning("no snapshot was kept: %s", error)
                 self.ledger.roll_back()
 

@@ -1,55 +1,30 @@
 """A campaign: the fold of its journal.
 
-Every change is made by one of the methods here, which return the event that tells of it. Recovery
-calls the same methods with what the journal tells of their arguments, and every event must come
-out as it was recorded, to the bit.
+Every change is made by one of the methods here, which returns the event that records it. Recovery
+calls the same methods with arguments from the journal, and every event must come out as it was
+recorded, to the bit.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from bccb.ledger.event import Event, Kind, fault_of, seal_of
+from bccb.ledger.event import Event, Kind, Known, fault_of, seal_of
 from bccb.ledger.port import Account, DamagedError, RefusedError
 from bccb.machine import NONE
-from bccb.outcome import NOT_REPORTED, STATUS_AFTER
+from bccb.outcome import NOT_REPORTED
 from bccb.serve.meter import Meter
 from bccb.serve.tally import Point, Tally
 from bccb.serve.terms import Terms
 from bccb.types import LEAST_PROBABILITY, Floats, Ints
 
 DECISION = Kind.DECISION.value  # plain text, which SQLite binds faster
-ROUNDING = 1e-6  # what an integral that is summed up may be off
+ROUNDING = 1e-6  # the most that a numerical integral may be off
 RUNS = {Kind.PAUSED: "paused", Kind.RESUMED: "running", Kind.CLOSED: "closed"}
-
-
-class Known(NamedTuple):
-    """What the journal tells of one decision."""
-
-    decision: Event
-    end: Event | None = None
-    settlement: Event | None = None
-
-    @classmethod
-    def of(cls, events: Sequence[Event]) -> Known | None:
-        """From the events that carry its id; None if there was no decision."""
-        found = {("end" if event.kind in STATUS_AFTER else event.kind): event for event in events}
-        decision = found.get(Kind.DECISION)
-        return decision and cls(decision, found.get("end"), found.get(Kind.SETTLEMENT))
-
-    @property
-    def names(self) -> tuple[str | None, int | None]:
-        """Its id and its number."""
-        return self.decision.decision, self.decision.number
-
-    @property
-    def held(self) -> int:
-        """Micros that were taken for the treatment."""
-        return self.decision.money if self.settlement is None else self.settlement.money
 
 
 class Campaign:
@@ -134,8 +109,8 @@ class Campaign:
     def opening(self) -> Event:
         """The first event."""
         self.budget = self.terms.budget
-        at, told = self.terms.opened_at, self.terms.to_json()
-        return self._event(at, Kind.OPENED, self.id, money=self.budget, detail=told)
+        at, terms = self.terms.opened_at, self.terms.to_json()
+        return self._event(at, Kind.OPENED, self.id, money=self.budget, detail=terms)
 
     def learning(self, at: int, memory: bytes) -> Event:
         """Begin with what another campaign has learned."""
@@ -156,26 +131,26 @@ class Campaign:
         made = self.machine.steps(xs, costs, horizons)
         rounded = _rounded(self.machine.probabilities(made.traces, made.actions))
         sound = _sound(made.prices, rounded, made.paid, self.remaining)
-        chances = rounded.tolist()
+        probabilities = rounded.tolist()
         prices = (made.prices + 0.0).tolist()  # SQLite keeps no sign of zero: seals would not fit
         self.open += len(times)
         events = []
         left = self.remaining
         rows = zip(
             *(times, decisions, made.actions.tolist(), made.paid.tolist(), prices),
-            *(chances, costs, made.traces),
+            *(probabilities, costs, made.traces),
             strict=True,
         )
         for number, row in enumerate(rows, first):
-            at, decision, action, paid, price, chance, offered, trace = row
+            at, decision, action, paid, price, probability, offered, trace = row
             left -= paid
             self.reserved += paid
             self.tally.decisions[action] += 1
             if number % self.tally.every == 0:
                 self._note_point(at, number, price)
             detail = offered.tobytes() + trace.tobytes()
-            told = (decision, number, action, paid, None, price, chance, left, detail)
-            events.append(self._seal(at, DECISION, told, sound))
+            rest = (decision, number, action, paid, None, price, probability, left, detail)
+            events.append(self._seal(at, DECISION, rest, sound))
         self._check_money()
         return events
 
@@ -194,7 +169,7 @@ class Campaign:
         return self._event(at, Kind.OUTCOME, *known.names, action, back, value)
 
     def expiring(self, at: int, known: Known) -> Event:
-        """The window has passed: no outcome is none. What a shadow's user got is not known."""
+        """The window has passed: no outcome counts as 0. What a shadow's user got is not known."""
         back = known.held if self.terms.shadow else 0
         self._end(known, back)
         if not self.terms.shadow:
@@ -230,7 +205,7 @@ class Campaign:
         return self._event(at, kind)
 
     def _end(self, known: Known, back: int) -> None:
-        """Move what is held for a decision to what is spent, but for what returns."""
+        """Move what is held for a decision to what is spent, except what returns."""
         if known.settlement is None:
             self.reserved -= known.held
             self.spent += known.held - back
@@ -272,7 +247,7 @@ class Campaign:
     def to_bytes(self) -> bytes:
         """The whole state: what the fold of the journal gives, to the bit."""
         account = self.account()._asdict()
-        account.pop("swept")  # tells what was looked at, not what happened
+        account.pop("swept")  # how far windows were checked, which no event records
         rest = {
             "account": account,
             "at": self.at,
@@ -298,16 +273,18 @@ class Campaign:
         self.machine.restore(state[8 + size :])
 
 
-def _sound(prices: Floats, chances: Floats, paid: Ints, remaining: int) -> bool:
+def _sound(prices: Floats, probabilities: Floats, paid: Ints, remaining: int) -> bool:
     """Whether :func:`fault_of` finds nothing in any of these decisions, checked in one go."""
-    finite = bool(np.isfinite(prices).all()) and bool(((chances > 0.0) & (chances <= 1.0)).all())
+    finite = bool(np.isfinite(prices).all()) and bool(
+        ((probabilities > 0.0) & (probabilities <= 1.0)).all()
+    )
     return finite and bool((paid >= 0).all()) and int(paid.sum()) <= remaining
 
 
-def _rounded(chances: Floats) -> Floats:
-    """Probabilities, where what rounding has put outside of their range is put to its end.
+def _rounded(probabilities: Floats) -> Floats:
+    """Probabilities, clipped to their range where they are outside by rounding alone.
 
-    What is further off, or not a number, stays as it is, and is refused.
+    Others, and NaN, stay as they are and are refused.
     """
-    near = (chances >= -ROUNDING) & (chances <= 1.0 + ROUNDING)
-    return np.where(near, np.clip(chances, LEAST_PROBABILITY, 1.0), chances)
+    near = (probabilities >= -ROUNDING) & (probabilities <= 1.0 + ROUNDING)
+    return np.where(near, np.clip(probabilities, LEAST_PROBABILITY, 1.0), probabilities)

@@ -25,7 +25,7 @@ ENDS = "in the future, before the year 9000"
 
 
 def terms_of(asked: CampaignRequest, at: int) -> Terms:
-    """The terms that a request asks for, checked but for the policy's own."""
+    """The terms that a request asks for, checked except for the policy's parameters."""
     budget = budget_down("budget", asked.budget)
     if not 1 <= budget <= MOST_MONEY:
         raise invalid("budget", asked.budget, BUDGET_RANGE)
@@ -66,12 +66,12 @@ def terms_of(asked: CampaignRequest, at: int) -> Terms:
 
 def open_campaign(books: Books, at: int, terms: Terms) -> tuple[Campaign, bool]:
     """A new campaign, or the one that the same request has opened before; whether it is new."""
-    found = books.named(terms.name)
-    if found is not None:
-        if found.terms.asked == terms.asked:
-            return found, False
-        told = f"there is another campaign with the name {terms.name!r}"
-        raise conflict("name-taken", told, "name")
+    before = books.named(terms.name)
+    if before is not None:
+        if before.terms.asked == terms.asked:
+            return before, False
+        detail = f"there is another campaign with the name {terms.name!r}"
+        raise conflict("name-taken", detail, "name")
     if terms.ends_at is not None and terms.ended(at):
         raise invalid("horizon.ends_at", as_time(terms.ends_at), ENDS)
     memory = None
@@ -112,8 +112,8 @@ def add_budget(books: Books, at: int, campaign_id: str, add: str, request: str |
     for event in books.known(campaign, [request]).get(request, ()):
         if event.kind == Kind.BUDGET:
             if event.money != micros:
-                told = f"request {request!r} has added {as_text(event.money)} already"
-                raise conflict("id-taken", told, "request_id")
+                detail = f"request {request!r} has added {as_text(event.money)} already"
+                raise conflict("id-taken", detail, "request_id")
             return campaign
     if campaign.over(at):
         raise conflict("campaign-closed", f"campaign {campaign_id} is over")

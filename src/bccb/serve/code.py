@@ -11,7 +11,7 @@ SHOWN = 8  # digits of a fingerprint in a message
 
 
 class Code(NamedTuple):
-    """The code that computed a state. Ledgers of older versions tell no fingerprint."""
+    """The code that computed a state. Ledgers of older versions have no fingerprint."""
 
     version: str
     fingerprint: str = ""

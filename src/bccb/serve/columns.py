@@ -18,7 +18,7 @@ from msgspec.json import Decoder
 from bccb import wire
 from bccb.serve.body import MOST_MARKS, SLICE, not_json, parse, refusal
 from bccb.serve.problem import ProblemError, invalid
-from bccb.serve.users import Columns
+from bccb.serve.users import UserColumns
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ SOUND: dict[str, tuple[bytes, Any]] = {
 }
 
 
-async def parse_columns(body: bytes) -> Columns:
+async def parse_columns(body: bytes) -> UserColumns:
     """The body as users in columns."""
     unread = _split(body)
     ids = _column(IDS, unread.decision_ids, "decision_ids")
@@ -63,7 +63,7 @@ async def parse_columns(body: bytes) -> Columns:
             features[name] = _same_length(_column(NUMBERS, column, field), field, len(ids))
         else:
             costs[name] = _same_length(_column(MONEY, column, field), field, len(ids))
-    return Columns(ids, features, costs)
+    return UserColumns(ids, features, costs)
 
 
 def _columns(unread: Unread) -> list[tuple[str, Raw]]:
@@ -92,10 +92,10 @@ def _split(body: bytes) -> Unread:
 def _shape_problem(body: bytes, error: msgspec.ValidationError) -> ProblemError:
     """What is wrong with a body, apart from the values in its columns."""
     try:
-        found = refusal(wire.DecisionColumns, _outline(body.strip()))
+        problem = refusal(wire.DecisionColumns, _outline(body.strip()))
     except (ValueError, RecursionError) as reason:  # what came first was no more than wrong
         return not_json(str(reason))
-    return found or ProblemError(422, "invalid-field", f"the body does not fit: {error}")
+    return problem or ProblemError(422, "invalid-field", f"the body does not fit: {error}")
 
 
 def _outline(body: bytes) -> Any:

@@ -6,14 +6,14 @@ engine's task; ``at`` is the time in microseconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from bccb.ledger.event import Event, Kind, fault_of
+from bccb.ledger.event import Event, Kind, Known, fault_of
 from bccb.serve.books import Books
-from bccb.serve.campaign import RUNS, Campaign, Known
+from bccb.serve.campaign import RUNS, Campaign
 from bccb.serve.problem import ProblemError, conflict, internal, invalid
 from bccb.serve.terms import Terms
 from bccb.serve.users import Users
@@ -28,10 +28,23 @@ class Asked(NamedTuple):
     campaign_id: str
     users: Users
 
-    def parts(self, size: int) -> Iterator[Asked]:
+    @property
+    def size(self) -> int:
+        """How many users."""
+        return len(self.users.ids)
+
+    @property
+    def first(self) -> int:
+        """The place of its first user in the whole list."""
+        return self.users.first
+
+    def parts(self, most: int) -> Iterator[Asked]:
         """The same users, so many at a time."""
-        for i in range(0, len(self.users.ids), size):
-            yield self._replace(users=self.users.part(i, i + size))
+        if self.size <= most:
+            yield self
+            return
+        for i in range(0, self.size, most):
+            yield self._replace(users=self.users.part(i, i + most))
 
 
 class Made(NamedTuple):
@@ -49,11 +62,19 @@ class Draft(NamedTuple):
     features: Floats
     costs: Ints
 
+    def without(self, made: Container[str]) -> Draft:
+        """Its users who were not decided on yet."""
+        new = [i for i, id_ in enumerate(self.ids) if id_ not in made]
+        if len(new) == len(self.ids):
+            return self
+        ids = [self.ids[i] for i in new]
+        return self._replace(ids=ids, features=self.features[new], costs=self.costs[new])
+
 
 def decide(books: Books, at: int, requests: Sequence[Asked]) -> list[Made | ProblemError]:
-    """Decide on the users of requests that came together; an id that is known gets its old answer.
+    """Decide on the users of requests that came together; a known id gets its old answer.
 
-    Those of one campaign are decided in one go, since every call of a kernel has its price.
+    Those of one campaign are decided in one go, since every call of a kernel takes time.
     """
     results: dict[int, Made | ProblemError] = {}
     waiting = list(range(len(requests)))
@@ -115,14 +136,14 @@ def _decide_apart(
         except ProblemError as problem:
             yield i, problem
     decided = {id_: known.decision for id_, known in made.items()}
-    fresh = [(draft, j) for _, draft in good for j, id_ in enumerate(draft.ids) if id_ not in made]
-    if fresh:
-        ids = [draft.ids[j] for draft, j in fresh]
-        features = np.array([draft.features[j] for draft, j in fresh])
-        costs = np.array([draft.costs[j] for draft, j in fresh])
-        for event in campaign.deciding([campaign.now(at)] * len(ids), ids, features, costs):
-            books.record(campaign, event)
-            decided[event.decision or ""] = event
+    fresh = [draft.without(made) for _, draft in good]
+    ids = [id_ for draft in fresh for id_ in draft.ids]
+    if ids:
+        features = np.concatenate([draft.features for draft in fresh])
+        costs = np.concatenate([draft.costs for draft in fresh])
+        events = campaign.deciding([campaign.now(at)] * len(ids), ids, features, costs)
+        books.record(campaign, *events)
+        decided |= zip(ids, events, strict=True)
         campaign.meter.add(at, len(ids))
     for i, draft in good:
         yield i, Made(campaign.terms, [decided[id_] for id_ in draft.ids])
@@ -137,22 +158,22 @@ def _check(
             continue
         field, (decision, end, _) = asked.users.id_field(i), made[id_]
         if not _same(campaign, decision, draft.features[i], draft.costs[i]):
-            told = f"decision {id_!r} was asked for with another body"
-            raise conflict("id-taken", told, field)
+            detail = f"decision {id_!r} was asked for with another body"
+            raise conflict("id-taken", detail, field)
         if end is not None and end.kind == Kind.CANCELLATION:  # its money is for others now
             raise conflict("decision-cancelled", f"decision {id_!r} was cancelled", field)
         fault = fault_of(decision)
         if fault is not None:  # older versions let it pass
             raise internal(f"decision {id_!r} cannot be answered: its {fault}")
     # a later part of a list was accepted with the first one, and is finished whatever came between
-    if asked.users.first == 0 and any(id_ not in made for id_ in draft.ids):
+    if asked.first == 0 and any(id_ not in made for id_ in draft.ids):
         _check_running(campaign, at)
 
 
 def _made_before(books: Books, campaign: Campaign, ids: Sequence[str]) -> dict[str, Known]:
     """The decisions among these that were made already."""
-    found = {id_: Known.of(events) for id_, events in books.known(campaign, ids).items()}
-    return {id_: known for id_, known in found.items() if known is not None}
+    asked_before = {id_: Known.of(events) for id_, events in books.known(campaign, ids).items()}
+    return {id_: known for id_, known in asked_before.items() if known is not None}
 
 
 def _same(campaign: Campaign, decision: Event, x: Floats, costs: Ints) -> bool:
@@ -163,8 +184,10 @@ def _same(campaign: Campaign, decision: Event, x: Floats, costs: Ints) -> bool:
 
 def _check_running(campaign: Campaign, at: int) -> None:
     if campaign.status != Kind.RESUMED:
-        told = RUNS[campaign.status]
-        raise conflict(f"campaign-{told}", f"campaign {campaign.id} is {told}: nobody is treated")
+        status = RUNS[campaign.status]
+        raise conflict(
+            f"campaign-{status}", f"campaign {campaign.id} is {status}: nobody is treated"
+        )
     if campaign.terms.ended(campaign.now(at)):
         raise conflict("campaign-ended", f"the time of campaign {campaign.id} is over")
 

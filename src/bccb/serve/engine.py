@@ -1,8 +1,8 @@
 """The engine: one task that owns the books and commits for all who wait together.
 
 Requests that arrive while a commit is under way wait for the next one and share it. Each is
-answered when what it did is durable, and not before. If the ledger fails, nobody is told that
-anything happened, and the books are read from the ledger again. If a command fails, those that
+answered when what it did is durable, and not before. If the ledger fails, all are
+answered with an error, and the books are read from the ledger again. If a command fails, those that
 share its commit run again one by one, so that it alone is refused.
 
 Short commands run in the event loop, since they only compute and hand rows to SQLite; a thread for
@@ -18,22 +18,21 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from bccb.ledger.port import ConflictError, DamagedError, LedgerError, concerns_all
 from bccb.serve.books import Books
-from bccb.serve.decisions import Asked, Made, check, decide
+from bccb.serve.decisions import Asked, decide
 from bccb.serve.metrics import Metrics
-from bccb.serve.outcomes import Reports, observe, plan, sweep
+from bccb.serve.outcomes import sweep
 from bccb.serve.problem import ProblemError, not_durable, problem_of
-from bccb.serve.work import AT_ONCE, INLINE, LONG
-from bccb.wire import OutcomeAnswer
+from bccb.serve.work import AT_ONCE, INLINE
 
 T = TypeVar("T")
-Clock = Callable[[], int]
+Clock: TypeAlias = Callable[[], int]
+Command: TypeAlias = Callable[[Books, int], Any] | Asked  # decisions are made together
 
 LONGEST_QUEUE = 10_000  # requests; those beyond it are refused at once
 MOST_AT_ONCE = 512  # requests in one commit
@@ -51,15 +50,15 @@ def wall_clock() -> int:
 
 
 class PausedError(LedgerError):
-    """The ledger has just failed, and is not tried again at once: that must not last longer."""
+    """The ledger has just failed, and is not tried again yet."""
 
 
 class Job(NamedTuple):
-    """A request that waits."""
+    """A command that waits, and where its result goes."""
 
-    command: Callable[[Books, int], Any] | Asked
+    command: Command
     future: asyncio.Future[Any]
-    seconds: float  # that it is going to take, as far as one can tell
+    seconds: float  # an estimate of how long it takes
 
 
 class Engine:
@@ -94,41 +93,12 @@ class Engine:
                 logger.warning("no snapshots were kept: %s", error)
 
     async def do(self, command: Callable[[Books, int], T], seconds: float = 0.0) -> T:
-        """Run a command that takes so long; its result, once that is durable."""
-        found: T = await self._queue(command, seconds)
-        return found
+        """Run a command that takes about ``seconds``; its result, once that is durable."""
+        result: T = await self.queue(command, seconds)
+        return result
 
-    async def decide(self, asked: Asked) -> Made:
-        """Decide on users, together with others who wait; the decisions, once they are durable.
-
-        A list that takes long is checked whole, then decided in parts: others are served between.
-        """
-        id_, size = asked.campaign_id, self.books.users_at_once(asked.campaign_id)
-        count = len(asked.users.ids)
-        if count <= size:
-            whole: Made = await self._queue(asked, self.books.seconds(id_, count))
-            return whole
-        await self.do(lambda books, at: check(books, at, asked), LONG)
-        made: list[Made] = []
-        for part in asked.parts(size):
-            with _half_done(part.users.first):
-                seconds = self.books.seconds(id_, len(part.users.ids))
-                made.append(await self._queue(part, seconds))
-        return Made(made[0].terms, [event for part in made for event in part.events])
-
-    async def observe(self, reports: Reports) -> list[OutcomeAnswer]:
-        """Record outcomes, in parts where there are many; the answers, once they are durable."""
-        id_, size = reports.campaign_id, self.books.users_at_once(reports.campaign_id)
-        if len(reports.items) > size:
-            await self.do(lambda books, at: plan(books, at, reports), LONG)
-        answers: list[OutcomeAnswer] = []
-        for part in reports.parts(size):
-            seconds = self.books.seconds(id_, len(part.items))
-            with _half_done(part.first):
-                answers += await self.do(partial(observe, reports=part), seconds)
-        return answers
-
-    async def _queue(self, command: Callable[[Books, int], Any] | Asked, seconds: float) -> Any:
+    async def queue(self, command: Command, seconds: float) -> Any:
+        """The same for any command, also one for decisions."""
         if len(self._jobs) >= LONGEST_QUEUE:
             raise ProblemError(503, "overloaded", "too many requests are waiting: try again later")
         if self._stopping:
@@ -232,9 +202,8 @@ class Engine:
                 return [not_durable(NOT_WRITTEN) for _ in jobs]
             self._fail(error, quiet=len(jobs) > 1)  # whose it is shows when they run apart
             if len(jobs) == 1:
-                again = isinstance(
-                    error, DamagedError | ConflictError
-                )  # the campaign is read again
+                # the campaign is read again
+                again = isinstance(error, DamagedError | ConflictError)
                 return [not_durable(NOT_WRITTEN) if again else problem_of(error, FAILED)]
         return [(await self._work([job]))[0] for job in jobs]
 
@@ -270,7 +239,7 @@ class Engine:
         self._recover()
 
     async def _in_thread(self, task: Callable[[], T]) -> T:
-        """Wait for the disk or for long work, but let nobody else wait."""
+        """Wait for the disk or for long work, while others are served."""
         return await asyncio.get_running_loop().run_in_executor(self._committer, task)
 
     def _recover(self) -> None:
@@ -293,19 +262,6 @@ class Engine:
             logger.error("nothing was done: %s", error, exc_info=error)
         self.metrics.failures.inc()
         self.books.abandon(failed=True)
-
-
-@contextmanager
-def _half_done(first: int) -> Iterator[None]:
-    """Say in the refusal of a later part of a list that the parts before it were done."""
-    try:
-        yield
-    except ProblemError as problem:
-        if not first:
-            raise
-        done = f"the first {first} of the list were done: ask again with the same ids"
-        detail = f"{problem.detail} ({done})"
-        raise ProblemError(problem.status, problem.kind, detail, problem.field) from None
 
 
 def _results(books: Books, at: int, jobs: list[Job]) -> list[Any]:

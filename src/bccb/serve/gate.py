@@ -1,6 +1,4 @@
-"""The gate that every request passes: its route, access, size, the count of it, and headers of the
-answer.
-"""
+"""The gate: finds the route of a request, checks access and size, counts it and sets headers."""
 
 from __future__ import annotations
 
@@ -19,20 +17,20 @@ from bccb.serve.access import Access
 from bccb.serve.answers import problem_response
 from bccb.serve.body import MOST_BYTES, too_large
 from bccb.serve.metrics import Metrics
-from bccb.serve.operation import Operation
+from bccb.serve.operation import Served
 from bccb.serve.problem import ProblemError, not_durable, problem_of
 
 HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"DENY"),
+    (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'"),
 )
-STRICT = (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'")
 ASKED = (b"host", b"authorization", b"origin")
 PROXIED = {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"}
 ASK_AGAIN = (b"cache-control", b"no-cache")
-UNEXPECTED = "an error of the service: see its log"
-NO_ROUTE = "none"  # instead of a path that a stranger made up
+UNEXPECTED = "an error inside the service: see its log"
+NO_ROUTE = "none"  # not the path itself, which anybody can make up
 LOOKS = ("GET", "HEAD")
 
 logger = logging.getLogger("bccb.serve")
@@ -63,8 +61,6 @@ class Gate(Router):
             if message["type"] == "http.response.start":
                 status = message["status"]
                 headers = [*message["headers"], *HEADERS]
-                if not scope["path"].startswith("/docs"):  # whose script stands in its page
-                    headers.append(STRICT)
                 if not scope["path"].startswith("/v1"):  # another version has other pages
                     headers.append(ASK_AGAIN)
                 message["headers"] = headers
@@ -101,21 +97,21 @@ class Gate(Router):
         return partial, False
 
     def _check(self, scope: Scope, route: BaseRoute | None) -> None:
-        found: dict[bytes, Any] = dict(scope["headers"])
-        length = found.get(b"content-length", b"0")
+        headers: dict[bytes, Any] = dict(scope["headers"])
+        length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > MOST_BYTES:
             raise too_large()
-        host, key, origin = (found.get(name, b"").decode("latin-1") for name in ASKED)
-        handed_on = not PROXIED.isdisjoint(found)
-        self.access.check(_needed(scope, route), host, key, origin, handed_on)
+        host, key, origin = (headers.get(name, b"").decode("latin-1") for name in ASKED)
+        forwarded = not PROXIED.isdisjoint(headers)
+        self.access.check(_needed(scope, route), host, key, origin, forwarded)
 
 
 def _needed(scope: Scope, route: BaseRoute | None) -> port.Scope | None:
     """What an API key must allow; None where no key is needed."""
-    if route is None:  # which paths there are is not everybody's to find out
+    if route is None:  # without a key, nobody learns which paths exist
         return port.Scope.READ if scope["method"] in LOOKS else port.Scope.ADMIN
-    operation = route.app if isinstance(route, Route) else None
-    return operation.scope if isinstance(operation, Operation) else None
+    served = route.app if isinstance(route, Route) else None
+    return served.operation.scope if isinstance(served, Served) else None
 
 
 def _refusal(error: Exception, scope: Scope) -> Any:

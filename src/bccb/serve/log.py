@@ -1,4 +1,4 @@
-"""The log of a campaign, to be downloaded: one row a decision, for `bccb evaluate` and others."""
+"""The log of a campaign, to be downloaded: one row per decision, for `bccb evaluate`."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ def rows(ledger: Reader, campaign: Campaign, until: int) -> Iterator[list[dict[s
         if not page:
             return
         after = page[-1].decision.sequence
-        yield [_row(campaign, found) for found in page]
+        yield [_row(campaign, resolved) for resolved in page]
 
 
-def _row(campaign: Campaign, found: Resolved) -> dict[str, Any]:
-    terms, decision = campaign.terms, found.decision
+def _row(campaign: Campaign, resolved: Resolved) -> dict[str, Any]:
+    terms, decision = campaign.terms, resolved.decision
     features = campaign.trace(decision)[: len(terms.features)].tolist()
     costs = (campaign.costs(decision) / MICROS).tolist()
     arms = (CONTROL, *terms.treatments)
     proposed = arms[decision.action or 0]
-    ends_with_outcome = found.kind in WITH_VALUE
+    ends_with_outcome = resolved.kind in WITH_VALUE
     row = {
         "decision_id": decision.decision,
         "number": decision.number,
@@ -68,21 +68,21 @@ def _row(campaign: Campaign, found: Resolved) -> dict[str, Any]:
         "treatment": proposed,
         "probability": decision.probability,
         "price": decision.price,
-        "outcome": found.value if ends_with_outcome else None,
-        "status": status_of(found.kind),
+        "outcome": resolved.value if ends_with_outcome else None,
+        "status": status_of(resolved.kind),
     }
-    if terms.shadow:  # what was done is what the other system did, with a chance of its own
-        done = arms[found.action or 0] if found.kind == End.OUTCOME else None
+    if terms.shadow:  # what was done is what the other system did, with a probability of its own
+        done = arms[resolved.action or 0] if resolved.kind == End.OUTCOME else None
         row |= {"treatment": done, "probability": None, "proposed": proposed}
         row |= {"proposed_probability": decision.probability}
-        row["outcome"] = found.value if found.kind == End.OUTCOME else None
+        row["outcome"] = resolved.value if resolved.kind == End.OUTCOME else None
     return row
 
 
 def columns(campaign: Campaign) -> Columns:
-    """Which column plays which part, so that readers need not be told."""
+    """The role of each column, so that readers need no options."""
     terms = campaign.terms
-    parts = ["treatment", "outcome", *([] if terms.shadow else ["probability"])]
+    roles = ["treatment", "outcome", *([] if terms.shadow else ["probability"])]
     return Columns(
         treatment="treatment",
         control=CONTROL,
@@ -90,7 +90,7 @@ def columns(campaign: Campaign) -> Columns:
         features=terms.features,
         treatments=terms.treatments,
         cost=cost_columns(terms.treatments),
-        excluded=tuple(name for name in _own(campaign) if name not in parts),
+        excluded=tuple(name for name in _own(campaign) if name not in roles),
         probability=None if terms.shadow else "probability",
         status="status",
     )
@@ -126,7 +126,7 @@ def _write_parquet(
     frame = frame.with_columns(polars.col("at").str.to_datetime(time_zone="UTC"))
     try:
         frame.write_parquet(file, metadata=columns(campaign).metadata())
-    except polars.exceptions.PolarsError as error:  # a full disk, say
+    except polars.exceptions.PolarsError as error:  # such as a full disk
         raise OSError(str(error)) from None
 
 

@@ -1,4 +1,4 @@
-"""How many decisions a second there were of late. Not durable: it is only looked at."""
+"""Recent decisions per second. Not durable: only the report shows it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ SPAN = 10  # seconds
 
 
 class Meter:
-    """Counts by the second, of the last ten."""
+    """Counts per second, over the last ten."""
 
     def __init__(self) -> None:
         self._counts: deque[tuple[int, int]] = deque()
 
     def add(self, at: int, count: int) -> None:
-        """Note so many decisions now."""
+        """Count decisions that were made now."""
         second = at // SECOND
         while self._counts and self._counts[-1][0] > second:  # the clock was set back
             self._counts.pop()
@@ -27,7 +27,7 @@ class Meter:
             self._counts.popleft()
 
     def rate(self, at: int) -> float:
-        """Decisions a second, over the last ten.
+        """Decisions per second, over the last ten.
 
         >>> meter = Meter()
         >>> meter.add(5_000_000, 30)

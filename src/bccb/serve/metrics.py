@@ -1,4 +1,4 @@
-"""What Prometheus can read of the service."""
+"""Figures of the service for Prometheus."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Metrics:
         self.events.inc(events)
 
     def watch(self, books: Books, clock: Callable[[], int]) -> None:
-        """Tell the money of campaigns, too."""
+        """Add figures of each campaign."""
         self.registry.register(_Campaigns(books, clock))
 
     def text(self) -> bytes:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from bccb import __version__, wire
-from bccb.serve.answers import PROBLEM_TYPE
-from bccb.serve.operation import JSON, Operation
+from bccb.serve.answers import JSON, PROBLEM_TYPE
+from bccb.serve.operation import Operation
 
 ABOUT = "Whom to treat, one user at a time, under a budget that is never exceeded."
 REF = "#/components/schemas/{name}"
@@ -29,14 +28,9 @@ WHY = {
 }
 WITH_KEY = (401, 403)
 WITH_BODY = (400, 413, 415, 422)
-PARAMETERS: dict[str, Any] = {
-    "campaign_id": {"type": "string", "examples": ["c0123456789"]},
-    "decision_id": {
-        "type": "string",
-        "pattern": wire.ID,
-        "maxLength": 128,
-        "examples": ["order-17"],
-    },
+PARAMETERS = {  # of paths
+    "campaign_id": Annotated[str, msgspec.Meta(examples=["c0123456789"])],
+    "decision_id": wire.DecisionId,
 }
 
 
@@ -62,14 +56,15 @@ class _Schemas:
     """JSON schemas of all types that operations take and answer."""
 
     def __init__(self, operations: Sequence[Operation]) -> None:
-        found: list[Any] = [wire.Problem, wire.UsersHorizon, wire.TimeHorizon]
-        found += [each.takes for each in operations if each.takes is not None]
+        types: list[Any] = [wire.Problem, wire.UsersHorizon, wire.TimeHorizon]
+        types += PARAMETERS.values()
+        types += [each.takes for each in operations if each.takes is not None]
         replies = (reply for each in operations for reply in each.replies.values())
-        found += [reply.kind for reply in replies if reply.kind is not None]
+        types += [reply.kind for reply in replies if reply.kind is not None]
         made, components = msgspec.json.schema_components(
-            found, schema_hook=_horizon, ref_template=REF
+            types, schema_hook=_horizon, ref_template=REF
         )
-        self._types = found
+        self._types = types
         self._made, self.components = (_as_json_schema(part) for part in (made, components))
 
     def of(self, kind: Any) -> Any:
@@ -91,12 +86,12 @@ def _described(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
     described: dict[str, Any] = {
         "tags": [operation.tag],
         "summary": operation.name.replace("_", " ").capitalize(),
-        "description": inspect.getdoc(operation.endpoint),
+        "description": operation.description,
         "operationId": f"{operation.name}_{operation.method.lower()}",
         "responses": _responses(operation, schemas),
     }
     parameters = [
-        {"name": name, "in": "path", "required": True, "schema": PARAMETERS[name]}
+        {"name": name, "in": "path", "required": True, "schema": schemas.of(PARAMETERS[name])}
         for name in re.findall(r"{(\w+)}", operation.path)
     ]
     parameters += [
@@ -112,16 +107,16 @@ def _described(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
 
 
 def _responses(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    responses: dict[str, Any] = {}
     for status, (kind, description, content) in operation.replies.items():
         if content is None:
             content = {JSON: {"schema": schemas.of(kind)}}
-        found[str(status)] = {"description": description, "content": content}
+        responses[str(status)] = {"description": description, "content": content}
     problems = {*operation.problems}
     problems |= set(WITH_KEY) if operation.scope is not None else set()
     problems |= set(WITH_BODY) if operation.takes is not None else set()
     schema = schemas.of(wire.Problem)
     for status in sorted(problems):
         content = {PROBLEM_TYPE: {"schema": schema}}
-        found[str(status)] = {"description": WHY[status], "content": content}
-    return found
+        responses[str(status)] = {"description": WHY[status], "content": content}
+    return responses

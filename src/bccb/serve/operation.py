@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from starlette.requests import Request
@@ -13,9 +14,10 @@ from starlette.types import Receive, Send
 from starlette.types import Scope as Connection
 
 from bccb.ledger.port import Scope
+from bccb.serve.engine import Engine
 
-Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
-JSON = "application/json"
+Method: TypeAlias = Literal["GET", "POST", "PUT"]
+Endpoint: TypeAlias = Callable[[Engine, Request], Awaitable[Response]]
 
 
 class Reply(NamedTuple):
@@ -28,28 +30,69 @@ class Reply(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An endpoint as ASGI, with what the OpenAPI document says of it."""
+    """An endpoint, with what the OpenAPI document says of it."""
 
-    method: Literal["GET", "POST", "PUT"]
+    method: Method
     path: str
     scope: Scope | None  # which an API key must have; None where no key is needed
-    endpoint: Endpoint
     tag: str
+    endpoint: Endpoint
     replies: Mapping[int, Reply]
-    takes: Any = None  # the type of its body
-    problems: tuple[int, ...] = ()
-    query: Mapping[str, Any] = field(default_factory=dict)  # schemas of its parameters
+    takes: Any  # the type of its body; None where it has none
+    problems: tuple[int, ...]  # statuses beside those that every such operation has
+    query: Mapping[str, Any]  # schemas of its parameters
 
-    async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        response = await self.endpoint(Request(scope, receive))
-        await response(scope, receive, send)
-
-    def route(self) -> Route:
+    def route(self, engine: Engine) -> Route:
         """The operation in a list of routes."""
-        return Route(self.path, self, methods=[self.method], name=self.name)
+        return Route(self.path, Served(self, engine), methods=[self.method], name=self.name)
 
     @property
     def name(self) -> str:
-        """That of its function."""
+        """The name of its function."""
         return self.endpoint.__name__
+
+    @property
+    def description(self) -> str | None:
+        """The docstring of its function."""
+        return inspect.getdoc(self.endpoint)
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """An operation on an engine, as an ASGI application."""
+
+    operation: Operation
+    engine: Engine
+
+    async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        response = await self.operation.endpoint(self.engine, Request(scope, receive))
+        await response(scope, receive, send)
+
+
+class Operations(list[Operation]):
+    """Operations, in the order in which requests are matched with them."""
+
+    def add(
+        self,
+        method: Method,
+        path: str,
+        answer: Any = None,
+        *,
+        scope: Scope | None,
+        tag: str,
+        replies: Mapping[int, Reply] | None = None,
+        takes: Any = None,
+        problems: tuple[int, ...] = (),
+        query: Mapping[str, Any] | None = None,
+    ) -> Callable[[Endpoint], Endpoint]:
+        """Decorate the endpoint of an operation; ``answer`` is the type of its only reply."""
+
+        def added(endpoint: Endpoint) -> Endpoint:
+            given = replies or {200: Reply(answer)}
+            self.append(
+                Operation(method, path, scope, tag, endpoint, given, takes, problems, query or {})
+            )
+            return endpoint
+
+        return added

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
-from bccb.ledger.event import Kind
+from bccb.ledger.event import Kind, Known
 from bccb.money import as_text, costs_up
 from bccb.outcome import NOT_REPORTED, ReportStatus, status_of
 from bccb.serve.books import Books
-from bccb.serve.campaign import Campaign, Known
+from bccb.serve.campaign import Campaign
 from bccb.serve.problem import conflict, invalid, missing, unknown
 from bccb.serve.terms import Terms
 from bccb.serve.views import money
@@ -35,10 +35,15 @@ class Reports(NamedTuple):
     single: bool  # not a list
     first: int = 0  # the place of its first outcome in the whole list
 
-    def parts(self, size: int) -> Iterator[Reports]:
+    @property
+    def size(self) -> int:
+        """How many outcomes."""
+        return len(self.items)
+
+    def parts(self, most: int) -> Iterator[Reports]:
         """The same outcomes, so many at a time."""
-        for i in range(0, len(self.items), size):
-            yield self._replace(items=self.items[i : i + size], first=self.first + i)
+        for i in range(0, self.size, most):
+            yield self._replace(items=self.items[i : i + most], first=self.first + i)
 
 
 class Plan(NamedTuple):
@@ -53,10 +58,12 @@ class Plan(NamedTuple):
 def observe(books: Books, at: int, reports: Reports) -> list[OutcomeAnswer]:
     """Record outcomes, each once."""
     campaign, fresh, late, answers = plan(books, at, reports)
-    for found, reported in fresh:
-        books.record(campaign, campaign.observing(at, found, *reported))
-    for found in late.values():  # what was answered counts from now on, and not from the next sweep
-        books.record(campaign, campaign.expiring(at, found))
+    for decided, reported in fresh:
+        books.record(campaign, campaign.observing(at, decided, *reported))
+    for (
+        decided
+    ) in late.values():  # what was answered counts from now on, and not from the next sweep
+        books.record(campaign, campaign.expiring(at, decided))
     return answers
 
 
@@ -71,26 +78,26 @@ def plan(books: Books, at: int, reports: Reports) -> Plan:
     answers: list[OutcomeAnswer] = []
     for i, item in enumerate(items, first):
         where = "" if single else f"{i}."
-        found = Known.of(known.get(item.decision_id, ()))
-        if found is None:
-            told = f"campaign {campaign_id} has made no decision {item.decision_id!r}"
-            raise unknown(told, None if single else f"{i}.decision_id")
+        decided = Known.of(known.get(item.decision_id, ()))
+        if decided is None:
+            detail = f"campaign {campaign_id} has made no decision {item.decision_id!r}"
+            raise unknown(detail, None if single else f"{i}.decision_id")
         value = item.value + 0.0  # SQLite keeps no sign of zero, and seals would not fit
-        reported = value, _done(campaign.terms, found, item, where)
+        reported = value, _done(campaign.terms, decided, item, where)
         if item.decision_id in planned:
             before = planned[item.decision_id]
             status: ReportStatus = "already_recorded"
         else:
-            before, status = _standing(campaign, at, found, reported, where)
+            before, status = _standing(campaign, at, decided, reported, where)
         if status != "too_late" and before != reported:
-            told = f"decision {item.decision_id!r} has the outcome {before[0]:g} already"
-            raise conflict("outcome-differs", told, f"{where}value")
+            detail = f"decision {item.decision_id!r} has the outcome {before[0]:g} already"
+            raise conflict("outcome-differs", detail, f"{where}value")
         answers.append(OutcomeAnswer(item.decision_id, before[0], status))
         if status == "recorded":
             planned[item.decision_id] = reported
-            fresh.append((found, reported))
-        elif found.end is None and item.decision_id not in planned:
-            late[item.decision_id] = found
+            fresh.append((decided, reported))
+        elif decided.end is None and item.decision_id not in planned:
+            late[item.decision_id] = decided
     return Plan(campaign, fresh, late, answers)
 
 
@@ -121,8 +128,8 @@ def _standing(
         same = reported[0] == NOT_REPORTED and not campaign.terms.shadow
         return (NOT_REPORTED, reported[1]), "already_recorded" if same else "too_late"
     if end.kind == Kind.CANCELLATION:
-        told = f"decision {known.decision.decision!r} was cancelled"
-        raise conflict("decision-cancelled", told, f"{where}decision_id" if where else None)
+        detail = f"decision {known.decision.decision!r} was cancelled"
+        raise conflict("decision-cancelled", detail, f"{where}decision_id" if where else None)
     return (end.value or 0.0, end.action or 0), "already_recorded"
 
 
@@ -139,13 +146,13 @@ def cancel(books: Books, at: int, campaign_id: str, decision: str) -> DecisionSt
         books.record(campaign, event)
         known = known._replace(end=event)
     elif known.end is None or known.end.kind != Kind.CANCELLATION:
-        told = f"decision {decision!r} has an outcome, was settled or is too old to be cancelled"
-        raise conflict("decision-ended", told)
+        detail = f"decision {decision!r} has an outcome, was settled or is too old to be cancelled"
+        raise conflict("decision-ended", detail)
     return _state(campaign, known)
 
 
 def settle(books: Books, at: int, campaign_id: str, decision: str, cost: str) -> DecisionState:
-    """Tell what a treatment cost in the end."""
+    """Settle what a treatment cost in the end."""
     campaign, known = _find(books, campaign_id, decision)
     micros, reserved = costs_up("cost", cost), known.decision.money
     if known.end is not None and known.end.kind == Kind.CANCELLATION:
@@ -161,8 +168,8 @@ def settle(books: Books, at: int, campaign_id: str, decision: str, cost: str) ->
         books.record(campaign, event)
         known = known._replace(settlement=event)
     elif known.settlement.money != micros:
-        told = f"decision {decision!r} was settled at {as_text(known.settlement.money)}"
-        raise conflict("settlement-differs", told, "cost")
+        detail = f"decision {decision!r} was settled at {as_text(known.settlement.money)}"
+        raise conflict("settlement-differs", detail, "cost")
     return _state(campaign, known)
 
 

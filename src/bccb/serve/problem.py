@@ -30,8 +30,8 @@ class ProblemError(BccbError):
 
 def invalid(field: str, value: object, allowed: str) -> ProblemError:
     """A field is not as it must be."""
-    told = f"{field} is {shown(value, LONGEST)}, but must be {allowed}"
-    return ProblemError(422, "invalid-field", told, field)
+    detail = f"{field} is {shown(value, LONGEST)}, but must be {allowed}"
+    return ProblemError(422, "invalid-field", detail, field)
 
 
 def missing(field: str, allowed: str = "") -> ProblemError:

@@ -1,4 +1,4 @@
-"""Quarantine: a campaign whose journal cannot be folded, and which takes no other one with it.
+"""Quarantine: a campaign whose journal cannot be folded, while the others go on.
 
 It keeps its place in the list and says why. Nothing of it is decided or changed, until its ledger
 was restored and the service started again.

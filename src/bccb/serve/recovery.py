@@ -1,6 +1,6 @@
 """Recovery: a campaign from its snapshot and the journal after it, every event checked.
 
-Each event is made anew from what it tells of its cause, and must come out as it was recorded.
+Each event is computed again from what it records of its cause, and must be the same.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import takewhile
 from typing import TypeAlias
 
 from bccb.errors import BccbError, StateError, shown
-from bccb.ledger.event import Event, Kind, seal_of
+from bccb.ledger.event import Event, Kind, Known, seal_of
 from bccb.ledger.port import (
     Account,
     DamagedError,
@@ -21,16 +21,16 @@ from bccb.ledger.port import (
     concerns_all,
 )
 from bccb.outcome import STATUS_AFTER
-from bccb.serve.campaign import Campaign, Known
+from bccb.serve.campaign import Campaign
 from bccb.serve.code import Code, this_code
 from bccb.serve.terms import Terms
 
-Accept: TypeAlias = Callable[[Campaign, Event, Event], None]  # campaign, recorded, made anew
+Accept: TypeAlias = Callable[[Campaign, Event, Event], None]  # campaign, recorded, computed
 Opened: TypeAlias = dict[str, list[Event]]  # the events of decisions without an end
 
 
 class OtherCodeError(BccbError):
-    """The journal is whole, but other code wrote it, and this code does not make the same of it."""
+    """The journal is whole, but other code wrote it, and this code computes something else."""
 
     def __init__(self, campaign: str, code: Code, error: DamagedError) -> None:
         back = "go back to that version"
@@ -58,8 +58,8 @@ def fold(
 ) -> Campaign:
     """The fold of the journal, from a snapshot or from the first event.
 
-    ``accept`` judges each event beside what this code makes of it; by default the two must be the
-    same. A difference is damage, unless the journal is sealed as it was and other code wrote it.
+    ``accept`` compares each event with what this code computes; by default they must be the same.
+    A difference is damage, unless the journal is sealed as it was and other code wrote it.
     """
     with _damage_named(account):
         try:
@@ -104,7 +104,7 @@ def _code_of(ledger: Reader, account: Account, snapshot: Snapshot | None) -> Cod
 
 
 def check_seals(ledger: Reader, account: Account, until: int) -> None:
-    """Refuse a journal that was changed up to an event, without making its events anew."""
+    """Refuse a journal that was changed up to an event, without computing its events again."""
     with _damage_named(account):
         _check_seals(ledger, account, until)
 
@@ -143,26 +143,26 @@ def _fits(ledger: Reader, account: Account, snapshot: Snapshot) -> bool:
 
 @contextmanager
 def _placed(event: Event) -> Iterator[None]:
-    """Tell of any error at which event it was: whatever damage leads to, it is damage."""
+    """Name the event of any error: whatever error damage leads to, it is reported as damage."""
     try:
         yield
     except Exception as error:
         if concerns_all(error):
             raise  # it cannot be read now
-        told = f"at event {event.sequence} ({event.kind}): {error or type(error).__name__}"
-        raise DamagedError(told) from error
+        detail = f"at event {event.sequence} ({event.kind}): {error or type(error).__name__}"
+        raise DamagedError(detail) from error
 
 
 def _check_row(account: Account, campaign: Campaign, opened: Opened) -> None:
-    """Refuse a row that does not tell what the journal tells."""
-    for field, recorded, found in zip(Account._fields, account, campaign.account(), strict=True):
-        if recorded != found:
-            told = f"{field} is {recorded!r}, but {found!r} after its last event"
-            raise DamagedError(f"in its row {told}")
+    """Refuse a row that differs from the journal."""
+    for field, recorded, computed in zip(Account._fields, account, campaign.account(), strict=True):
+        if recorded != computed:
+            detail = f"{field} is {recorded!r}, but {computed!r} after its last event"
+            raise DamagedError(f"in its row {detail}")
     waiting = min((events[0].sequence for events in opened.values()), default=account.swept + 1)
     if not waiting > account.swept <= account.sequence:
-        told = f"swept is {account.swept}, but event {waiting} has no end"
-        raise DamagedError(f"in its row {told}")
+        detail = f"swept is {account.swept}, but event {waiting} has no end"
+        raise DamagedError(f"in its row {detail}")
 
 
 def snapshot_of(campaign: Campaign, origin: bool) -> Snapshot:
@@ -195,7 +195,7 @@ def _begin(ledger: Reader, account: Account, snapshot: Snapshot | None) -> Campa
 
 
 def _apply(ledger: Reader, campaign: Campaign, event: Event, opened: Opened) -> Event:
-    """Make one event anew."""
+    """Compute one event again."""
     id_ = event.decision or ""
     match event.kind:
         case Kind.DECISION:
@@ -249,6 +249,6 @@ def compare(campaign: Campaign, event: Event, made: Event) -> None:
     """Refuse an event that does not come out as it was recorded."""
     if made == event:
         return
-    for field, recorded, found in zip(Event._fields, event, made, strict=True):
-        if recorded != found:
-            raise DamagedError(f"{field} is {shown(recorded, 80)}, not {shown(found, 80)}")
+    for field, recorded, computed in zip(Event._fields, event, made, strict=True):
+        if recorded != computed:
+            raise DamagedError(f"{field} is {shown(recorded, 80)}, not {shown(computed, 80)}")

@@ -30,8 +30,8 @@ class Differences:
         """Let the campaign go on from the recorded event; refuse what no code may change."""
         fields = {
             name
-            for name, recorded, found in zip(Event._fields, event, made, strict=True)
-            if recorded != found and name != "seal"
+            for name, recorded, computed in zip(Event._fields, event, made, strict=True)
+            if recorded != computed and name != "seal"
         }
         allowed = DECIDED if event.kind == Kind.DECISION else set()
         if not fields <= allowed:
@@ -48,7 +48,7 @@ class Differences:
 
 def _keep_to(campaign: Campaign, event: Event, made: Event) -> None:
     """Let the campaign have decided what is recorded."""
-    recorded, found = event.action or 0, made.action or 0
+    recorded, computed = event.action or 0, made.action or 0
     if len(event.detail or b"") != len(made.detail or b""):
         raise DamagedError("its trace has another layout")
     paid = int(campaign.costs(event)[recorded - 1]) if recorded else 0
@@ -59,7 +59,7 @@ def _keep_to(campaign: Campaign, event: Event, made: Event) -> None:
     if not campaign.remaining == campaign.machine.remaining_micros == event.remaining:
         raise DamagedError("the money does not add up")
     tally = campaign.tally
-    tally.decisions[found] -= 1
+    tally.decisions[computed] -= 1
     tally.decisions[recorded] += 1
     if tally.points and tally.points[-1].decisions == event.number:
         out = campaign.spent + campaign.reserved

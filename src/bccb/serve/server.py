@@ -63,19 +63,19 @@ def bind(host: str, port: int) -> socket.socket:
 
 @contextmanager
 def opened(
-    place: str | os.PathLike[str], told: Callable[[str], None] = lambda _: None
+    place: str | os.PathLike[str], report: Callable[[str], None] = lambda _: None
 ) -> Iterator[Books]:
-    """The books of a ledger, owned by this process and brought up."""
+    """The books of a ledger that this process owns, with all campaigns loaded."""
     ledger = open_ledger(place)
     try:
         ledger.own()
         ledger.check_whole()
         books = Books(ledger)
-        told("compiling")
+        report("compiling")
         make(budget=1, horizon=1, features=1).warm()
         warmed: set[str] = set()
         for campaign in books.open():
-            told(campaign.terms.name)
+            report(campaign.terms.name)
             if campaign.terms.policy not in warmed:
                 # later there may be no file descriptor left to read the compiled kernels with
                 campaign.machine.warm()
@@ -99,8 +99,8 @@ def serve(books: Books, access: Access, listener: socket.socket) -> None:
         server_header=False,
         proxy_headers=False,
     )
-    # What is there now stays, and what comes is seldom a cycle: to look through all of it again and
-    # again would hold up everybody
+    # What exists now stays, and later objects are rarely part of a cycle. Frequent collections
+    # would only hold up requests
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECT)

@@ -17,12 +17,16 @@ from typing import Any, NamedTuple
 from bccb.intervals import Interval, Total, difference, wilson
 from bccb.outcome import variance_bound
 
-POINTS = 400  # of the trajectory; then every second one is dropped
-# Of being left alone; below it a user tells nothing. By a hair less than what pooled-bayes leaves.
+POINTS = 400  # at most; then every second one is dropped
+# Probability of being left alone; below it users cannot be compared. Just below what pooled-bayes
+# keeps.
 LEAST_CHANCE = 0.005 * (1 - 1e-9)
-MOST_UNTOLD = 0.05  # of the treated: beyond it what is told of the others is not what was caused
+MOST_INCOMPARABLE = 0.05  # share of the treated; beyond it the estimate would leave out too many
 RECENT = 20  # points over which the speed of spending is measured
-FORESEEABLE = 100 * 366 * 86_400 * 1_000_000  # microseconds: beyond that nobody can tell
+FORESEEABLE = 100 * 366 * 86_400 * 1_000_000  # microseconds: no forecast reaches further
+
+KEYS = {"incomparable": "untold"}  # names in snapshots, where older versions wrote another one
+FIELDS = {key: name for name, key in KEYS.items()}
 
 
 class Point(NamedTuple):
@@ -47,7 +51,7 @@ class Tally:
     treated: float = 0.0  # N, and the rest of the docstring's sums
     treated_y: float = 0.0
     treated_yy: float = 0.0
-    untold: int = 0  # treated users who had no real chance of being left alone
+    incomparable: int = 0  # treated users who had no real chance of being left alone
     w: float = 0.0
     wy: float = 0.0
     ww: float = 0.0
@@ -73,7 +77,7 @@ class Tally:
         self.outcomes[action] += 1
         self.conversions[action] += y
         if alone is None or not alone >= LEAST_CHANCE:  # also where it is not a number
-            self.untold += action > 0
+            self.incomparable += action > 0
             return
         self.expected += (1.0 - alone) ** 2 / alone
         if action > 0:
@@ -102,7 +106,7 @@ class Tally:
         """Conversions that the treatments caused; None where too few can be compared."""
         if self.treated == 0 or self.w == 0 or self.one_sided:
             return None
-        if self.untold > MOST_UNTOLD * (self.treated + self.untold):
+        if self.incomparable > MOST_INCOMPARABLE * (self.treated + self.incomparable):
             return None
         m, scale = self.wy / self.w, self.treated / self.w
         seen = max(self.wwyy - 2 * m * self.wwy + m * m * self.ww, 0.0)
@@ -110,15 +114,15 @@ class Tally:
         weight = scale * max(self.expected, self.ww) / self.w
         spread = max(self.treated_yy - self.treated_y**2 / self.treated, 0.0)
         treated = Total(self.treated_y, spread, 1.0)
-        found = difference(treated, Total(self.treated * m, variance, weight))
+        caused = difference(treated, Total(self.treated * m, variance, weight))
         # without treatment at least none and at most all of them would have converted
         least, most = self.treated_y - self.treated, self.treated_y
-        return Interval(found.value, max(found.low, least), min(found.high, most))
+        return Interval(caused.value, max(caused.low, least), min(caused.high, most))
 
     def money_ends_at(self, at: int, remaining: int) -> int | None:
-        """When the money ends, if it goes on as of late; None if that cannot be told.
+        """When the money ends at the recent speed; None if that is not known.
 
-        Also where nobody has come for as long as those points took: then it does not go on.
+        It is also None where no user has come for as long as those points took.
         """
         if len(self.points) < RECENT or remaining == 0:
             return None
@@ -131,9 +135,12 @@ class Tally:
 
     def to_dict(self) -> dict[str, Any]:
         """The sums in plain types."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        return {KEYS.get(each.name, each.name): getattr(self, each.name) for each in fields(self)}
 
     @classmethod
     def from_dict(cls, kept: dict[str, Any]) -> Tally:
-        """The sums that :meth:`to_dict` told."""
-        return cls(**{**kept, "points": [Point(*point) for point in kept["points"]]})
+        """The sums that :meth:`to_dict` gave."""
+        points = [Point(*point) for point in kept["points"]]
+        return cls(
+            **{FIELDS.get(name, name): value for name, value in kept.items()} | {"points": points}
+        )

@@ -83,9 +83,9 @@ class Terms:
             seed=self.seed,
         )
         if made.memory.size > MOST_MEMORY:
-            told = f"so few that {self.policy} needs at most {MOST_MEMORY:,} numbers"
+            most = f"so few that {self.policy} needs at most {MOST_MEMORY:,} numbers"
             sizes = f"{len(self.features):,} x {len(self.treatments):,}"
-            raise InputError("features x treatments", sizes, f"{told}, not {made.memory.size:,}")
+            raise InputError("features x treatments", sizes, f"{most}, not {made.memory.size:,}")
         made.begin_with(self.budget)  # through a float, a large one would be some micros off
         return made
 

@@ -16,7 +16,7 @@ from bccb.serve.terms import Terms
 from bccb.types import FEATURE_RANGE, MOST_FEATURE, Floats, Ints
 from bccb.wire import DecisionRequest
 
-Users: TypeAlias = "Rows | Columns"
+Users: TypeAlias = "UserRows | UserColumns"
 MOST_MICROS = 2 * MOST_COST  # more does not matter, but must fit an int64
 
 
@@ -26,7 +26,7 @@ def _micros(text: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class UserRows:
     """Users one after the other, each with features and costs; or a single one."""
 
     users: Sequence[DecisionRequest]
@@ -35,11 +35,11 @@ class Rows:
     first: int = 0  # the place of the first user in the whole list
 
     @classmethod
-    def of(cls, users: Sequence[DecisionRequest], single: bool = False) -> Rows:
+    def of(cls, users: Sequence[DecisionRequest], single: bool = False) -> UserRows:
         """The users of a request."""
         return cls(users, [user.decision_id for user in users], single)
 
-    def part(self, begin: int, end: int) -> Rows:
+    def part(self, begin: int, end: int) -> UserRows:
         """Some of them."""
         first = self.first + begin
         return replace(self, users=self.users[begin:end], ids=self.ids[begin:end], first=first)
@@ -76,7 +76,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class UserColumns:
     """Users in columns: a list per feature and per treatment, as long as the list of ids."""
 
     ids: list[str]
@@ -84,9 +84,9 @@ class Columns:
     costs: dict[str, list[str]]
     first: int = 0  # the place of the first user in the whole list
 
-    def part(self, begin: int, end: int) -> Columns:
+    def part(self, begin: int, end: int) -> UserColumns:
         """Some of them."""
-        return Columns(
+        return UserColumns(
             self.ids[begin:end],
             {name: values[begin:end] for name, values in self.features.items()},
             {name: values[begin:end] for name, values in self.costs.items()},

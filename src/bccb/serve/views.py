@@ -112,7 +112,7 @@ def report_view(campaign: Campaign | Quarantined, at: int) -> wire.Report:
         campaign=campaign_view(campaign),
         now=_time(at),
         arms=_arms(campaign),
-        incremental=_interval(tally.incremental()),
+        incremental=_figure(tally.incremental()),
         decisions_per_second=campaign.meter.rate(at),
         planned=money(planned),
         money_ends_at=None if ends is None or campaign.over(now) else _time(ends),
@@ -120,15 +120,15 @@ def report_view(campaign: Campaign | Quarantined, at: int) -> wire.Report:
     )
 
 
-def _arms(campaign: Campaign) -> tuple[wire.Arm, ...]:
+def _arms(campaign: Campaign) -> tuple[wire.ArmFigures, ...]:
     tally = campaign.tally
     return tuple(
-        wire.Arm(
+        wire.ArmFigures(
             treatment=name,
             decisions=tally.decisions[arm],
             outcomes=tally.outcomes[arm],
             conversions=tally.conversions[arm],
-            rate=_interval(tally.rate(arm)),
+            rate=_figure(tally.rate(arm)),
         )
         for arm, name in enumerate((None, *campaign.terms.treatments))
     )
@@ -144,8 +144,8 @@ def _series(points: list[Point]) -> wire.Series:
     )
 
 
-def _interval(found: Interval | None) -> wire.Interval | None:
-    return None if found is None else wire.Interval(found.value, found.low, found.high)
+def _figure(interval: Interval | None) -> wire.Figure | None:
+    return None if interval is None else wire.Figure(interval.value, interval.low, interval.high)
 
 
 def _time(at: int) -> datetime:

@@ -11,6 +11,7 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,10 @@ from bccb.ledger.port import (
 )
 from bccb.ledger.sqlite.connection import FINGERPRINTS, connect, schema_version, upgrade
 from bccb.ledger.sqlite.place import Place
-from bccb.ledger.sqlite.statements import queries
+from bccb.ledger.sqlite.statements import queries, with_rows
 
 PAGE = 10_000  # events that are read at once
+ROWS = 50  # events in one INSERT, which takes a quarter less time: 700 parameters of SQLite's 999
 OWNER_WAIT = 1_000  # milliseconds: writing a key takes less, and the whole service waits
 # What SQLite says of a statement or its values, and not of the file, the disk or a lock
 BLAMES_THE_VALUES = (
@@ -51,6 +53,7 @@ class SqliteLedger:
         if read_only and not self.path.is_file():
             raise MissingError(f"there is no ledger {path}: `bccb serve` makes it")
         self._queries = queries()
+        self._append_rows = with_rows(self._queries["append"], ROWS)
         self._place = Place(self.path)
         self._place.check_alone()
         if not read_only:
@@ -86,11 +89,11 @@ class SqliteLedger:
     def check_whole(self) -> None:
         """Refuse a file whose pages, tables and indices do not fit together."""
         try:
-            ((found,), *_) = self._file.execute("PRAGMA integrity_check(1)").fetchall()
+            ((verdict,), *_) = self._file.execute("PRAGMA integrity_check(1)").fetchall()
         except sqlite3.Error as error:
             raise DamagedError(f"the ledger {self.path} is damaged: {error}") from None
-        if found != "ok":
-            fault = " ".join(found.replace("*** in database main ***", "").split())
+        if verdict != "ok":
+            fault = " ".join(verdict.replace("*** in database main ***", "").split())
             raise DamagedError(f"the ledger {self.path} is damaged: {fault}")
 
     # Reading
@@ -133,10 +136,10 @@ class SqliteLedger:
 
     def known(self, campaign: int, decisions: Iterable[str]) -> dict[str, list[Event]]:
         """The events of decisions, by their ids."""
-        found: dict[str, list[Event]] = {}
+        events: dict[str, list[Event]] = {}
         for row in self._rows("known", (campaign, json.dumps(list(decisions)))):
-            found.setdefault(row[FIELDS.index("decision")], []).append(Event(*row))
-        return found
+            events.setdefault(row[FIELDS.index("decision")], []).append(Event(*row))
+        return events
 
     def decisions_since(self, campaign: int, after: int, limit: int) -> list[Event]:
         """The next decisions after an event."""
@@ -144,8 +147,8 @@ class SqliteLedger:
 
     def resolved(self, campaign: int, after: int, until: int, limit: int) -> list[Resolved]:
         """The next decisions after an event, with their ends, as things stood after ``until``."""
-        found = self._rows("resolved", (until, campaign, after, until, limit))
-        return [Resolved(Event(*row[: len(FIELDS)]), *row[len(FIELDS) :]) for row in found]
+        rows = self._rows("resolved", (until, campaign, after, until, limit))
+        return [Resolved(Event(*row[: len(FIELDS)]), *row[len(FIELDS) :]) for row in rows]
 
     def snapshot(self, campaign: int) -> Snapshot | None:
         """The newest state of a campaign."""
@@ -219,8 +222,13 @@ class SqliteLedger:
 
     def append(self, events: Iterable[Event]) -> None:
         """More events. Within a transaction."""
+        events = list(events)
+        rest = len(events) - len(events) % ROWS
         try:
-            self._file.executemany(self._queries["append"], events)
+            for i in range(0, rest, ROWS):
+                values = tuple(chain.from_iterable(events[i : i + ROWS]))
+                self._file.execute(self._append_rows, values)
+            self._file.executemany(self._queries["append"], events[rest:])
         except sqlite3.Error as error:
             raise self._not_written(error) from error
 

@@ -85,19 +85,19 @@ class Place:
         if self._identity is None:
             return
         try:
-            found = self._find()
+            identity = self._find()
         except OSError as error:
             raise LedgerError(f"the ledger {self.path} is gone: {error.strerror}") from None
-        if found != self._identity:
+        if identity != self._identity:
             raise LedgerError(f"the ledger {self.path} was replaced by another file")
 
     def _find(self) -> Identity:
         files = (os.stat(self.path), os.stat(self._beside))
         self._check_one_name(files[0])
-        return tuple((found.st_dev, found.st_ino) for found in files)
+        return tuple((file.st_dev, file.st_ino) for file in files)
 
-    def _check_one_name(self, found: os.stat_result) -> None:
+    def _check_one_name(self, file: os.stat_result) -> None:
         """Refuse a file with hard links: under each name it would have its own log."""
-        if found.st_nlink > 1:
-            names = f"the ledger {self.path} has {found.st_nlink} names (hard links)"
+        if file.st_nlink > 1:
+            names = f"the ledger {self.path} has {file.st_nlink} names (hard links)"
             raise LedgerError(f"{names}: remove all but one")

@@ -17,6 +17,17 @@ def queries() -> dict[str, str]:
 
 
 @cache
+def with_rows(insert: str, rows: int) -> str:
+    """An INSERT of one row as one of several.
+
+    >>> with_rows("... VALUES (?, ?);", 2)
+    '... VALUES (?, ?), (?, ?)'
+    """
+    into, values, row = insert.removesuffix(";").rpartition("VALUES ")
+    return into + values + ", ".join([row] * rows)
+
+
+@cache
 def schema() -> str:
     """The schema as it is now."""
     return (FOLDER / "schema.sql").read_text()

@@ -1,6 +1,6 @@
 -- The ledger as it is now. A new file begins with this; an older one is brought here by migrations/.
 
--- One row a campaign: where its journal ends and what its money is there.
+-- One row per campaign: where its journal ends and what its money is there.
 CREATE TABLE campaigns (
     key INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
