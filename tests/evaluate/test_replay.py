@@ -11,6 +11,7 @@ import bccb
 from bccb import InputError, Log, StateError
 from bccb.data import simulate
 from bccb.evaluate.coverage import simulate_decisions
+from bccb.evaluate.proposals import drive
 from bccb.evaluate.replay import POINTS, Replay, replay, stream
 from bccb.kernels import counts as count
 from bccb.money import cost_in_micros
@@ -176,19 +177,14 @@ def test_the_incremental_estimate_is_unbiased_and_its_error_honest(
 def replay_with_truth(name: str, log: Log) -> tuple[Replay, float]:
     """A replay, and e_k times the true effects of all proposals, summed."""
     assert log.effects is not None
-    policy = fresh(name, log, log.users, 300.0)
+    result = replay(fresh(name, log, log.users, 300.0), log)
+    order, outcomes = np.arange(log.users), log.outcomes[:, None]
     twin = fresh(name, log, log.users, 300.0)
-    found = replay(policy, log)
-    truth = 0.0
-    for row in range(found.encountered):
-        decision = twin.decide(log.features[row], log.costs[row])
-        if decision.action > 0:
-            truth += log.shares[decision.action] * log.effects[row, decision.action - 1]
-        if decision.action == log.actions[row]:
-            twin.observe(decision, log.outcomes[row])
-        elif decision.action > 0:
-            twin.counts[count.REMAINING] += cost_in_micros(decision.cost)
-    return found, truth
+    course = drive(twin, order, log.features, log.micros, log.actions, outcomes, pays_all=False)
+    assert course.users == result.encountered
+    rows = np.flatnonzero(course.actions)
+    chosen = course.actions[rows]
+    return result, float((log.shares[chosen] * log.effects[rows, chosen - 1]).sum())
 
 
 def test_a_log_of_decisions_is_weighted_by_the_odds_of_each_user() -> None:

@@ -60,7 +60,7 @@ CONFORMANCE = [
     checks.response_schema_conformance,
 ]
 EXAMPLES = settings(
-    max_examples=settings().max_examples // 2,
+    max_examples=settings().max_examples // 4,
     suppress_health_check=list(HealthCheck),
 )
 
