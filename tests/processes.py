@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import socket
 import sqlite3
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
+from bccb.cli import main
 from bench.service import process
 from bench.service.process import START_SECONDS, hooked, run_bccb
 
@@ -27,8 +31,23 @@ TREAT_ALL = {
 
 
 def bccb(*arguments: object, hook: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a command to its end; ``hook`` is Python that runs before it."""
-    return run_bccb(*arguments, program=hooked(hook), timeout=START_SECONDS)
+    """Run a command to its end; ``hook`` is Python that runs before it.
+
+    What serves and what has a hook runs in a process of its own. Everything else runs in this one,
+    which has imported all that it needs.
+    """
+    if hook or arguments[0] == "serve":
+        return run_bccb(*arguments, program=hooked(hook), timeout=START_SECONDS)
+    command = ["bccb", *map(str, arguments)]
+    out, notes, status = io.StringIO(), io.StringIO(), 0
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(notes):
+        patch.setenv("COLUMNS", "100")
+        patch.setattr(sys, "argv", command)
+        try:
+            main()
+        except SystemExit as ended:
+            status = int(ended.code or 0)
+    return subprocess.CompletedProcess(command, status, out.getvalue(), notes.getvalue())
 
 
 class Server(process.Server):

@@ -41,6 +41,7 @@ def counts_in(line: str) -> dict[str, int]:
 
 
 @pytest.mark.compiled
+@pytest.mark.slow_first
 def test_random_attacks_find_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as ended:
         size = ["--campaigns", "60", "--decisions", "8000"]

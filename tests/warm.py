@@ -19,6 +19,8 @@ from bccb.kernels.jit import cache_folder
 from bccb.policies import POLICIES
 
 PACKAGE = Path(bccb.__file__).parent
+# One policy for each composition, from the last, which compiles longest, to the first.
+COMPOSITIONS = [*{spec.composition: name for name, spec in POLICIES.items()}.values()][::-1]
 
 
 def stamp() -> Path:
@@ -37,7 +39,7 @@ def warm(processes: int) -> None:
     if done.exists():
         return
     with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-        list(pool.map(use, POLICIES))
+        list(pool.map(use, COMPOSITIONS))
     done.parent.mkdir(parents=True, exist_ok=True)  # there is none where it cannot be written
     done.touch()
 

@@ -8,22 +8,21 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from processes import bccb, until
 
 from bccb.data import simulate, write_log
 from bccb.experiments.store import Store
 
-pytestmark = pytest.mark.compiled
+pytestmark = [pytest.mark.compiled, pytest.mark.slow_first]
 ONLY = ["--only", "crossover", "--only", "diagnostics"]
 HISTORY = ["--only", "history", "--only", "advantage"]
 
 
 def paper(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "bccb", "paper", "--out", str(folder), *options]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return bccb("paper", "--out", folder, *options)
 
 
 @pytest.fixture(scope="module")
@@ -81,11 +80,8 @@ def test_a_killed_run_goes_on_where_it_stopped(trial: Path, tmp_path: Path) -> N
     command = [sys.executable, "-m", "bccb", "paper", "--out", str(folder), *options]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     store = folder / "runs.jsonl"
-    limit = time.monotonic() + 60
-    while not (store.exists() and store.read_bytes().count(b"\n") > 5):
-        assert child.poll() is None
-        assert time.monotonic() < limit
-        time.sleep(0.005)
+    until(lambda: store.exists() and store.read_bytes().count(b"\n") > 5, 60.0)
+    assert child.poll() is None
     os.kill(child.pid, signal.SIGKILL)
     child.communicate()
     kept = store.read_bytes()

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import bccb
 
 from bccb.experiments.report import Report
 from bccb.experiments.trust_study import TRUST
 from bccb.policies import POLICIES
 
-pytestmark = pytest.mark.compiled
+pytestmark = [pytest.mark.compiled, pytest.mark.slow_first]
 SMALL = [
     *("--quick", "--users", "300", "--users", "600", "--users", "1200", "--seeds", "2"),
     *("--repetitions", "2", "--comparisons", "2", "--jobs", "1"),
@@ -21,8 +21,7 @@ SMALL = [
 
 
 def trust(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "bccb", "trust", "--out", str(folder), *options]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return bccb("trust", "--out", folder, *options)
 
 
 def test_a_run_prints_tables_that_fit_and_writes_what_it_found(tmp_path: Path) -> None:

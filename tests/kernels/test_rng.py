@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,7 @@ def key_at(seed: int, number: int, lane: int) -> np.uint64:
     return np.uint64(key_of(seed, number, lane))  # compiled code hands back a Python int
 
 
+@cache
 def keys(n: int, seed: int = 1, lane: int = 0) -> list[np.uint64]:
     return [key_at(seed, number, lane) for number in range(n)]
 

@@ -46,6 +46,7 @@ def test_the_page_has_every_experiment_and_claim() -> None:
 
 @pytest.mark.data
 @pytest.mark.compiled
+@pytest.mark.slow_first
 @pytest.mark.skipif(FOLDER is None, reason="BCCB_DATA does not name the folder of the trials")
 def test_the_figures_are_those_that_the_runs_give_today(tmp_path: Path) -> None:
     """Some of the replay diagnostics stand for all: every seed, at the middle budget."""

@@ -65,6 +65,9 @@ EXAMPLES = settings(
 )
 
 
+pytestmark = pytest.mark.slow_first
+
+
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server in a process of its own."""

@@ -7,6 +7,7 @@ import shlex
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,9 @@ SHOWING = 20_000  # milliseconds for the page
 POLICY = "default-src 'self'"  # nothing inline, nothing from elsewhere
 MONEY = ("budget", "spent", "reserved", "remaining")
 COUNTS = ("decisions", "treated", "open")
+
+
+pytestmark = pytest.mark.slow_first
 
 
 class Service:
@@ -167,6 +171,23 @@ class Watched:
 
     def polls(self) -> int:
         return sum("/v1/" in url for url in self.asked)
+
+    def stop_the_clock(self) -> None:
+        """From now on timers of the page run only in :meth:`pass_time`. Call it before the page."""
+        self.page.clock.install()
+        self.page.clock.pause_at(datetime.now() + timedelta(seconds=1))
+
+    def pass_time(self, seconds: float) -> None:
+        """Let timers run that are due, and whatever they ask for be answered."""
+        self.page.clock.run_for(round(1_000 * seconds))
+        self.settle()
+
+    def settle(self) -> None:
+        """Until nothing that was asked is unanswered, and the page has shown the answers."""
+        self.page.wait_for_timeout(50)
+        while self.under_way:
+            self.page.wait_for_timeout(10)
+        self.page.wait_for_timeout(50)
 
 
 @pytest.fixture
@@ -317,6 +338,7 @@ def test_the_keyboard_alone_reaches_a_campaign_and_keeps_its_place(
     service: Service, campaign: str, tab: Watched
 ) -> None:
     page = tab.page
+    tab.stop_the_clock()
     page.goto(service.url)
     page.get_by_role("link", name="spring").wait_for()
     for _ in range(20):
@@ -324,8 +346,9 @@ def test_the_keyboard_alone_reaches_a_campaign_and_keeps_its_place(
         if focused(page) == "spring":
             break
     before = tab.polls()
-    page.wait_for_timeout(2_500)
-    assert tab.polls() >= before + 2
+    for _ in range(2):
+        tab.pass_time(1)
+    assert tab.polls() == before + 2
     assert focused(page) == "spring"  # the list was shown anew, and the focus stayed
     outline = "getComputedStyle(document.activeElement, '::after').outlineStyle"
     assert page.evaluate(outline) == "solid"
@@ -388,23 +411,34 @@ def test_requests_never_overlap_and_rest_while_the_tab_is_hidden(
     service: Service, campaign: str, tab: Watched
 ) -> None:
     page = tab.page
+    tab.stop_the_clock()
     page.goto(f"{service.url}/#/campaigns/{campaign}")
     page.locator("#board").wait_for()
-    page.wait_for_timeout(3_200)
-    assert 3 <= tab.polls() <= 6
+    tab.settle()
+    before = tab.polls()
+    for _ in range(3):
+        tab.pass_time(0.9)
+        assert tab.polls() == before
+        tab.pass_time(0.1)
+        before += 1
+        assert tab.polls() == before
     assert tab.most_under_way == 1
     hide = """(hidden) => {
       Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
       document.dispatchEvent(new Event("visibilitychange"));
     }"""
     page.evaluate(hide, True)
-    page.wait_for_timeout(1_500)
+    tab.settle()
     before = tab.polls()
-    page.wait_for_timeout(2_500)
+    for _ in range(5):
+        tab.pass_time(1)
+    assert tab.polls() <= before + 1  # the timer that ran when the tab was hidden
+    before = tab.polls()
+    tab.pass_time(60)
     assert tab.polls() == before
     page.evaluate(hide, False)
-    page.wait_for_timeout(500)
-    assert tab.polls() > before
+    tab.settle()
+    assert tab.polls() == before + 1
 
 
 @needs_chromium
@@ -460,14 +494,19 @@ def test_a_lost_connection_is_said_and_mends_itself(fresh: Service, tab: Watched
     campaign = fresh.create("winter")
     fresh.drive(campaign, 0, 100)
     page = tab.page
+    tab.stop_the_clock()
     page.goto(f"{fresh.url}/#/campaigns/{campaign}")
     page.locator("#board").wait_for()
+    tab.settle()
     fresh.stop()
-    expect(page.locator("#lost")).to_contain_text(re.compile(r"Connection lost.*last seen [2-9] s"))
+    for _ in range(3):
+        tab.pass_time(1)
+    expect(page.locator("#lost")).to_contain_text(re.compile(r"Connection lost.*last seen [2-3] s"))
     expect(page.get_by_role("heading", name="winter")).to_be_visible()  # what was known stays
     before = tab.polls()
-    page.wait_for_timeout(6_000)
-    assert tab.polls() - before <= 3  # it backs off
+    for _ in range(6):
+        tab.pass_time(1)
+    assert 1 <= tab.polls() - before <= 3  # it backs off
     fresh.start()
     page.get_by_role("button", name="Try now").click()
     expect(page.locator("#lost")).to_be_hidden()

@@ -167,17 +167,17 @@ def check_log(both: Run) -> bytes:
 def test_the_service_decides_and_learns_as_the_library_does(
     service: Service, tmp_path: Path
 ) -> None:
-    both = run(service, "pooled-bayes", users=20_000, features=4, treatments=1)
+    both = run(service, "pooled-bayes", users=5_000, features=4, treatments=1)
     (tmp_path / "log.parquet").write_bytes(check_log(both))
     read = read_complete_rows(tmp_path / "log.parquet")
     log, incomplete = read.log, read.incomplete
-    assert (log.users, incomplete) == (len(both.outcomes), 20_000 - len(both.outcomes))
+    assert (log.users, incomplete) == (len(both.outcomes), 5_000 - len(both.outcomes))
     assert log.feature_names == tuple(both.features)
 
 
 @pytest.mark.compiled
 def test_so_it_does_with_several_treatments(service: Service) -> None:
-    both = run(service, "bccb", users=4_000, features=3, treatments=2)
+    both = run(service, "bccb", users=2_000, features=3, treatments=2)
     check_log(both)
 
 
