@@ -22,7 +22,8 @@ HISTORY = ["--only", "history", "--only", "advantage"]
 
 
 def paper(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    return bccb("paper", "--out", folder, *options)
+    jobs = () if "--jobs" in options else ("--jobs", "1")  # to start processes takes long
+    return bccb("paper", "--out", folder, *jobs, *options)
 
 
 @pytest.fixture(scope="module")
