@@ -30,7 +30,9 @@ TREAT_ALL = {
 }
 
 
-def bccb(*arguments: object, hook: str = "") -> subprocess.CompletedProcess[str]:
+def bccb(
+    *arguments: object, hook: str = "", columns: int = 100
+) -> subprocess.CompletedProcess[str]:
     """Run a command to its end; ``hook`` is Python that runs before it.
 
     What serves and what has a hook runs in a process of its own. Everything else runs in this one,
@@ -41,7 +43,7 @@ def bccb(*arguments: object, hook: str = "") -> subprocess.CompletedProcess[str]
     command = ["bccb", *map(str, arguments)]
     out, notes, status = io.StringIO(), io.StringIO(), 0
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(notes):
-        patch.setenv("COLUMNS", "100")
+        patch.setenv("COLUMNS", str(columns))
         patch.setattr(sys, "argv", command)
         try:
             main()
@@ -144,11 +146,11 @@ def until(true: Callable[[], bool], seconds: float = 30.0) -> None:
 
 def is_problem(answer: httpx.Response, status: int, kind: str) -> bool:
     """Whether an answer is this problem document."""
-    told = answer.json() if answer.content else {}
+    body = answer.json() if answer.content else {}
     return (
-        answer.status_code == status == told.get("status")
+        answer.status_code == status == body.get("status")
         and answer.headers["content-type"] == "application/problem+json"
-        and told["type"] == f"urn:bccb:problem:{kind}"
+        and body["type"] == f"urn:bccb:problem:{kind}"
     )
 
 

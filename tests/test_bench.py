@@ -25,8 +25,10 @@ def scikit_tally(parameters: dict[str, float]) -> Tally:
 
 def bccb_tally(parameters: dict[str, float]) -> Tally:
     log = log_of(USERS)
-    found = replay(policy_for(log, parameters=parameters), log)
-    return Tally(found.encountered, found.matched, found.treated, found.conversions, found.spend)
+    result = replay(policy_for(log, parameters=parameters), log)
+    return Tally(
+        result.encountered, result.matched, result.treated, result.conversions, result.spend
+    )
 
 
 def test_scikit_loop_decides_as_replay_does_where_nothing_is_drawn() -> None:

@@ -77,11 +77,11 @@ def drive(policy: Policy, count: int = 200, seed: int = 7) -> list[Decision]:
 
 def digest(policy: Policy, decisions: list[Decision]) -> str:
     """A hash of every bit of the state and of every decision."""
-    told = hashlib.sha256(policy.counts.tobytes() + policy.memory.tobytes())
+    answer = hashlib.sha256(policy.counts.tobytes() + policy.memory.tobytes())
     for decision in decisions:
         row = np.array([decision.action, decision.cost, decision.price, decision.score])
-        told.update(row.tobytes())
-    return told.hexdigest()
+        answer.update(row.tobytes())
+    return answer.hexdigest()
 
 
 @every_policy

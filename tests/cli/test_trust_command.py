@@ -21,7 +21,7 @@ SMALL = [
 
 
 def trust(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    return bccb("trust", "--out", folder, *options)
+    return bccb("trust", "--out", folder, *options, columns=80)
 
 
 def test_a_run_prints_tables_that_fit_and_writes_what_it_found(tmp_path: Path) -> None:
@@ -32,9 +32,9 @@ def test_a_run_prints_tables_that_fit_and_writes_what_it_found(tmp_path: Path) -
     titles = [one.title for one in TRUST.experiments if one.name != "curves"]
     for text in ("What held", *titles, *POLICIES):
         assert text in done.stdout
-    told = json.loads((tmp_path / "trust.json").read_text())
-    assert told["setup"]["sizes"] == [300, 600, 1200]
-    assert (tmp_path / "trust.md").read_text() == Report(TRUST, told).markdown()
+    answer = json.loads((tmp_path / "trust.json").read_text())
+    assert answer["setup"]["sizes"] == [300, 600, 1200]
+    assert (tmp_path / "trust.md").read_text() == Report(TRUST, answer).markdown()
     names = {path.name for path in tmp_path.glob("*.svg")}
     assert names == {"curves.svg", "estimators.svg", "twins.svg"}
     assert "<svg" in (tmp_path / "report.html").read_text()

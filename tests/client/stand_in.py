@@ -121,7 +121,7 @@ def handler_of(service: Service) -> type[BaseHTTPRequestHandler]:
             if self.path.partition("?")[0].endswith("/log"):
                 return self.reply(200, LOG, half=how == "drop")
             answer = service.carry_out(self.path, body)
-            if how == "drop":  # carried out, but nobody is told
+            if how == "drop":  # carried out, but without an answer
                 self.close_connection = True
                 return None
             if how == "slow":

@@ -36,7 +36,7 @@ def test_a_campaign_is_sent_with_what_was_given_alone(service: Service, connect:
         client.create_campaign(**plain)
 
 
-def test_an_action_is_told_where_it_is_given_even_if_it_is_none(
+def test_an_action_is_sent_where_it_is_given_even_if_it_is_none(
     service: Service, connect: Connect
 ) -> None:
     client = connect()

@@ -90,8 +90,8 @@ def test_every_call_is_understood_by_the_real_service(
     assert columns.treatments == tuple(each.treatment for each in several)
     assert columns.remaining == tuple(each.remaining for each in several)
     assert client.report_outcome(campaign, one.decision_id, 1).status == "recorded"
-    told = client.report_outcomes(campaign, [Outcome(one.decision_id, 1), Outcome(ids[0], 0)])
-    assert [each.status for each in told] == ["already_recorded", "recorded"]
+    answer = client.report_outcomes(campaign, [Outcome(one.decision_id, 1), Outcome(ids[0], 0)])
+    assert [each.status for each in answer] == ["already_recorded", "recorded"]
     cancelled = client.cancel(campaign, ids[1])
     assert (cancelled.status, cancelled.remaining) == ("cancelled", Decimal("8.23"))
     settled = client.settle(campaign, ids[2], "0.25")

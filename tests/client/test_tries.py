@@ -82,7 +82,7 @@ def test_what_is_refused_is_not_tried_again(
     assert isinstance(error, BccbError)
 
 
-def test_patience_ends_and_the_last_error_is_told(
+def test_patience_ends_and_the_last_error_is_reported(
     service: Service, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = SimpleNamespace(monotonic=lambda: 0.0 if len(service.seen) < 5 else 61.0)

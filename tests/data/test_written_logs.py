@@ -37,8 +37,8 @@ def logs(draw: st.DrawFn) -> Log:
         return draw(hnp.arrays(np.float64, (users, columns), elements=st.floats(low, high)))
 
     def distinct(size: int, prefix: str) -> tuple[str, ...]:
-        found = draw(st.lists(names, min_size=size, max_size=size, unique=True))
-        return tuple(prefix + name for name in found)
+        result = draw(st.lists(names, min_size=size, max_size=size, unique=True))
+        return tuple(prefix + name for name in result)
 
     return Log(
         features=matrix(width, -1e100, 1e100),

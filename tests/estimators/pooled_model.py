@@ -52,7 +52,7 @@ def taught(state: State, rows: Floats, arms: Ints, outcomes: Floats) -> State:
     return state
 
 
-def told(state: State, z: Floats, K: int) -> tuple[Floats, Floats]:
+def predicted(state: State, z: Floats, K: int) -> tuple[Floats, Floats]:
     effect, spread = np.full(K, np.nan), np.full(K, np.nan)
     assert predict(state, z, effect, spread)
     return effect, spread

@@ -12,9 +12,9 @@ from pooled_model import (
     base_score,
     design,
     fresh,
+    predicted,
     standardised,
     taught,
-    told,
     users,
     watched,
 )
@@ -31,7 +31,7 @@ from bccb.types import Floats
 
 def shown(state: State, z: Floats) -> float:
     """What stands for the base score in r."""
-    told(state, z, len(state.treated))
+    predicted(state, z, len(state.treated))
     assert state.r[-1] == 1.0
     np.testing.assert_array_equal(state.r[:-2], np.clip(z[:-1], -1.0, 1.0))
     return float(state.r[-2])
@@ -68,7 +68,7 @@ def test_predicting_does_not_change_what_base_scores_are_compared_with() -> None
     state = taught(fresh(2, 1), *users(50, 2, 1, seed=3))
     before = state.base.copy()
     for z in users(20, 2, 1, seed=4)[0]:
-        told(state, z, 1)
+        predicted(state, z, 1)
     np.testing.assert_array_equal(state.base, before)
 
 
@@ -98,7 +98,7 @@ def test_who_converts_anyway_is_found_to_be_moved_less(sized: Sized) -> None:
 
 @pytest.mark.parametrize("optimism", [0.0, 0.5, 1.0, 3.0])
 @pytest.mark.parametrize(("d", "K"), [(0, 1), (3, 1), (2, 2)])
-def test_tau_is_told_for_a_lift_higher_by_optimism(d: int, K: int, optimism: float) -> None:
+def test_tau_is_that_of_a_lift_higher_by_optimism(d: int, K: int, optimism: float) -> None:
     state = fresh(d, K, optimism=optimism)
     learned = watched(state, *users(120, d, K, seed=2))
     error = np.sqrt(np.diag(state.covariance))
@@ -110,7 +110,7 @@ def test_tau_is_told_for_a_lift_higher_by_optimism(d: int, K: int, optimism: flo
             constant = error[2 * d + arm * (d + 2)]  # the last of the arm's block
             eta = design(z, arm, K, score) @ state.theta + optimism * constant
             expected.append(special.expit(eta) - special.expit(base))
-        np.testing.assert_allclose(told(state, z, K)[0], expected, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(predicted(state, z, K)[0], expected, rtol=1e-9, atol=1e-12)
 
 
 def test_optimism_changes_nothing_of_what_is_learned() -> None:
@@ -126,6 +126,8 @@ def test_hope_fades_as_the_lift_becomes_known(sized: Sized) -> None:
     state = fresh(0, 1, lift_slope=1e-6)
     for seed in range(2):
         taught(state, *users(sized(4_000, 1_500) if seed else 20, 0, 1, seed=seed))
-        gaps.append(told(state, z, 1)[0][0] - told(state._replace(optimism=0.0), z, 1)[0][0])
+        gaps.append(
+            predicted(state, z, 1)[0][0] - predicted(state._replace(optimism=0.0), z, 1)[0][0]
+        )
     assert gaps[0] > 0.02
     assert 0.0 < gaps[1] < 0.6 * gaps[0]

@@ -15,9 +15,9 @@ from pooled_model import (
     base_score,
     design,
     fresh,
+    predicted,
     standardised,
     taught,
-    told,
     users,
     watched,
 )
@@ -66,8 +66,8 @@ def maximum(mean: Floats, precision: Floats, phi: Floats, y: Floats) -> tuple[Fl
         p = special.expit(phi @ theta)
         return np.asarray(precision + (phi.T * (p * (1.0 - p))) @ phi, np.float64)
 
-    found = optimize.minimize(loss, mean, jac=gradient, hess=hessian, method="trust-exact")
-    theta = found.x
+    result = optimize.minimize(loss, mean, jac=gradient, hess=hessian, method="trust-exact")
+    theta = result.x
     for _ in range(3):  # to the last digit
         theta = theta - np.linalg.solve(hessian(theta), gradient(theta))
     return theta, hessian(theta)
@@ -116,7 +116,7 @@ def test_after_many_rows_the_posterior_is_near_that_of_all_rows_at_once(
     for x in grid:
         z = np.append(x, 1.0)
         rates = special.expit([design(z, arm, K) @ theta for arm in range(K + 1)])
-        np.testing.assert_allclose(told(state, z, K)[0], rates[1:] - rates[0], atol=0.01)
+        np.testing.assert_allclose(predicted(state, z, K)[0], rates[1:] - rates[0], atol=0.01)
 
 
 def test_effects_are_recovered_in_sign_and_size(sized: Sized) -> None:
@@ -127,7 +127,7 @@ def test_effects_are_recovered_in_sign_and_size(sized: Sized) -> None:
         base = -1.0 + 0.7 * x[1]
         lifts = np.array([0.8, 1.6]) + 0.5 * x[0]
         expected = special.expit(base + lifts) - special.expit(base)
-        effect, spread = told(state, np.array([*x, 1.0]), K)
+        effect, spread = predicted(state, np.array([*x, 1.0]), K)
         np.testing.assert_allclose(effect, expected, atol=sized(30, 75) / 1_000)
         assert (spread < 0.05).all()
 
@@ -137,21 +137,21 @@ def test_a_harmful_treatment_is_found_to_be_harmful(sized: Sized) -> None:
     arms = rng.integers(0, 2, n)
     outcomes = (rng.random(n) < np.where(arms == 1, 0.05, 0.1)).astype(float)
     state = taught(fresh(0, 1), np.ones((n, 1)), arms, outcomes)
-    assert told(state, np.ones(1), 1)[0][0] < -0.02
+    assert predicted(state, np.ones(1), 1)[0][0] < -0.02
 
 
 def finite_gradient(state: State, z: Floats, k: int, K: int) -> Floats:
     """The gradient of the effect of treatment k + 1 in v_k, by central differences."""
     q, step = len(z) + 1, 1e-5
-    found = np.empty(q)
+    result = np.empty(q)
     for j in range(q):
         sides = []
         for sign in (1.0, -1.0):
             moved = copied(state)
             moved.theta[len(state.theta) - (K - k) * q + j] += sign * step
-            sides.append(told(moved, z, K)[0][k])
-        found[j] = (sides[0] - sides[1]) / (2.0 * step)
-    return found
+            sides.append(predicted(moved, z, K)[0][k])
+        result[j] = (sides[0] - sides[1]) / (2.0 * step)
+    return result
 
 
 @pytest.mark.parametrize("optimism", [0.0, 1.0])
@@ -167,13 +167,13 @@ def test_spread_is_that_of_the_difference_from_the_average_effect(
     rows, arms, outcomes = users(90, d, K, seed=8)
     for i, (z, arm, y) in enumerate(zip(rows, arms.tolist(), outcomes.tolist(), strict=True)):
         if arm:
-            effects[arm - 1].append(told(sober, z, K)[0][arm - 1])
+            effects[arm - 1].append(predicted(sober, z, K)[0][arm - 1])
             gradients[arm - 1].append(finite_gradient(sober, z, arm - 1, K))
         learn_estimator(state, z, arm, y, 1.0)
         if i % 10 != 9:
             continue
         x = np.append(np.random.default_rng(i).normal(size=d), 1.0)
-        effect, spread = told(state, x, K)
+        effect, spread = predicted(state, x, K)
         for k in range(K):
             g = finite_gradient(state, x, k, K)
             if len(effects[k]) > 10:
@@ -190,7 +190,7 @@ def test_a_factor_that_all_effects_share_is_not_explored(sized: Sized) -> None:
     taught(state, *users(sized(5_000, 1_500), 0, 1, seed=1, base=-2.0))
     alone = copied(state)
     alone.treated[:] = 0.0  # nobody to compare with
-    (shared,), (whole,) = told(state, np.ones(1), 1)[1], told(alone, np.ones(1), 1)[1]
+    (shared,), (whole,) = predicted(state, np.ones(1), 1)[1], predicted(alone, np.ones(1), 1)[1]
     assert whole > 0.005
     assert shared < sized(10, 30) / 100 * whole
 
@@ -202,7 +202,7 @@ def test_an_average_effect_below_zero_is_no_factor() -> None:
     alone = copied(state)
     alone.treated[:] = 0.0
     z = np.array([0.4, 1.0])
-    assert told(state, z, 1)[1] == told(alone, z, 1)[1]
+    assert predicted(state, z, 1)[1] == predicted(alone, z, 1)[1]
 
 
 def test_control_rows_say_nothing_of_a_treatment_that_nobody_had() -> None:
@@ -281,9 +281,9 @@ def test_a_change_is_followed_where_the_past_is_forgotten(sized: Sized) -> None:
     effects = {}
     for f in (0.0, 5e-4):
         state = taught(fresh(0, 1, forgetting=f, **PLAIN), rows[:n], arms[:n], outcomes[:n])
-        assert told(state, np.ones(1), 1)[0][0] == pytest.approx(0.2, abs=0.08)
+        assert predicted(state, np.ones(1), 1)[0][0] == pytest.approx(0.2, abs=0.08)
         taught(state, rows[n:], arms[n:], outcomes[n:])
-        effects[f] = told(state, np.ones(1), 1)[0][0]
+        effects[f] = predicted(state, np.ones(1), 1)[0][0]
     assert effects[5e-4] < -0.08
     assert effects[0.0] > -0.04
 
@@ -298,7 +298,7 @@ def test_one_set_of_defaults_finds_any_rate(rate: float, sized: Sized) -> None:
     base = [special.expit(state.theta @ design(z, 0, 1)) for z in rows[:400]]
     error = math.sqrt(rate * (1 - rate) / (n / 2))
     assert np.mean(base) == pytest.approx(rate, abs=4.0 * error)
-    effects = [told(state, z, 1)[0][0] for z in rows[:400]]
+    effects = [predicted(state, z, 1)[0][0] for z in rows[:400]]
     assert abs(np.mean(effects)) < 6.0 * error
 
 
@@ -307,13 +307,13 @@ def test_fractional_outcomes_are_shares(sized: Sized) -> None:
     arms = np.arange(n) % 2
     state = taught(fresh(0, 1), np.ones((n, 1)), arms, np.where(arms == 1, 0.35, 0.25))
     assert special.expit(state.theta[0]) == pytest.approx(0.25, abs=0.02)
-    assert told(state, np.ones(1), 1)[0][0] == pytest.approx(0.1, abs=0.03)
+    assert predicted(state, np.ones(1), 1)[0][0] == pytest.approx(0.1, abs=0.03)
 
 
 @pytest.mark.parametrize("K", [1, 3])
 def test_it_runs_without_features(K: int) -> None:
     state = taught(fresh(0, K), *users(300, 0, K, seed=1))
-    effect, spread = told(state, np.ones(1), K)
+    effect, spread = predicted(state, np.ones(1), K)
     assert (effect > 0).all()
     assert np.isfinite(spread).all()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pooled_model import DEFAULTS, SHAPES, Sized, fresh, taught, told, users
+from pooled_model import DEFAULTS, SHAPES, Sized, fresh, predicted, taught, users
 from scipy import special
 
 from bccb.estimators import pooled_logistic
@@ -177,5 +177,5 @@ def test_covariance_stays_symmetric_and_positive_definite(kind: str) -> None:
     assert np.linalg.eigvalsh(0.5 * (S + S.T)).min() > 0.0
     assert np.isfinite(state.theta).all()
     for row in z[:1_000]:
-        effect, spread = told(state, row, K)
+        effect, spread = predicted(state, row, K)
         assert np.isfinite([effect, spread]).all()

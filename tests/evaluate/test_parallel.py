@@ -42,9 +42,9 @@ def add(array: Floats, number: int) -> float:
 
 def test_one_job_is_done_here_and_more_are_done_elsewhere() -> None:
     assert {pid for _, pid in fan_out(square, range(4))} == {os.getpid()}
-    found = list(fan_out(square, range(4), jobs=2))
-    assert sorted(value for value, _ in found) == [0, 1, 4, 9]
-    assert os.getpid() not in {pid for _, pid in found}
+    results = list(fan_out(square, range(4), jobs=2))
+    assert sorted(value for value, _ in results) == [0, 1, 4, 9]
+    assert os.getpid() not in {pid for _, pid in results}
 
 
 def test_no_jobs_are_refused() -> None:

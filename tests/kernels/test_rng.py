@@ -116,13 +116,13 @@ def test_draws_depend_on_seed_decision_lane_and_draw_alone(sized: Sized) -> None
 
 def test_no_two_of_many_keys_are_equal(sized: Sized) -> None:
     n = sized(20_000, 200)
-    found = {
+    results = {
         int(key_of(seed, number, lane))
         for seed in (0, 1, 2, 2**63 - 1)
         for number in range(n)
         for lane in range(3)
     }
-    assert len(found) == 4 * n * 3
+    assert len(results) == 4 * n * 3
 
 
 def test_uniforms_are_uniform(sized: Sized) -> None:

@@ -74,7 +74,7 @@ def drawn(name: str) -> str:
 
 
 def texts(svg: str) -> list[str]:
-    return ["".join(found.itertext()).strip() for found in tree(svg).iter() if is_text(found)]
+    return ["".join(result.itertext()).strip() for result in tree(svg).iter() if is_text(result)]
 
 
 def is_text(element: ElementTree.Element) -> bool:
@@ -118,34 +118,36 @@ def test_every_policy_is_named(name: str) -> None:
 
 
 def test_every_parameter_has_a_panel_with_its_values_and_its_variation() -> None:
-    found = texts(drawn("sensitivity"))
-    assert {"eta", "warm up", "least pace", "variation 57%", "variation 11%", "0.005"} <= set(found)
+    result = texts(drawn("sensitivity"))
+    assert {"eta", "warm up", "least pace", "variation 57%", "variation 11%", "0.005"} <= set(
+        result
+    )
 
 
 def test_methods_stand_in_the_legend_in_the_order_of_their_last_means() -> None:
-    found = [text for text in texts(drawn("history")) if text in POLICIES]
-    assert found == list(reversed(POLICIES))
+    results = [text for text in texts(drawn("history")) if text in POLICIES]
+    assert results == list(reversed(POLICIES))
 
 
 def test_failed_fits_are_counted_and_marked() -> None:
-    found = texts(drawn("crossover"))
-    assert {"17", "16", "some fits failed", "every fit succeeded"} <= set(found)
+    result = texts(drawn("crossover"))
+    assert {"17", "16", "some fits failed", "every fit succeeded"} <= set(result)
 
 
 def test_without_failed_fits_none_is_marked() -> None:
-    found = texts(figures.crossover_curve([{**row, "failed_fits": 0} for row in CROSSOVER]))
-    assert "some fits failed" not in found
+    result = texts(figures.crossover_curve([{**row, "failed_fits": 0} for row in CROSSOVER]))
+    assert "some fits failed" not in result
 
 
-def test_policies_without_a_price_are_told_apart() -> None:
-    found = texts(drawn("paths"))
-    assert found.count("treat-all") == 2  # in the legend and in the list
-    assert found.count("bccb") == 1
+def test_policies_without_a_price_are_distinguished() -> None:
+    result = texts(drawn("paths"))
+    assert result.count("treat-all") == 2  # in the legend and in the list
+    assert result.count("bccb") == 1
 
 
 def test_paths_are_drawn_when_no_policy_has_a_price() -> None:
-    found = texts(figures.paths([PATHS[2]]))
-    assert found.count("treat-all") == 2
+    result = texts(figures.paths([PATHS[2]]))
+    assert result.count("treat-all") == 2
 
 
 def test_large_numbers_have_separators() -> None:
@@ -155,8 +157,8 @@ def test_large_numbers_have_separators() -> None:
 
 
 def test_axes_name_the_outcome_and_the_currency() -> None:
-    found = texts(figures.conversions_by_budget(ONLINE, "Incremental conversions", "€"))
-    assert {"Budget (€)", "Incremental conversions (mean ± 1 deviation)"} <= set(found)
+    result = texts(figures.conversions_by_budget(ONLINE, "Incremental conversions", "€"))
+    assert {"Budget (€)", "Incremental conversions (mean ± 1 deviation)"} <= set(result)
 
 
 def test_a_readers_own_settings_change_nothing() -> None:

@@ -59,9 +59,9 @@ def test_the_figures_are_those_that_the_runs_give_today(tmp_path: Path) -> None:
         pass
 
     def find(run: Run) -> dict[str, Any]:
-        found = store.get(run.key("today"))
-        assert found is not None
-        return found
+        result = store.get(run.key("today"))
+        assert result is not None
+        return result
 
     committed = {row["policy"]: row for row in FIGURES["tables"]["diagnostics"]}
     rows = PAPER["diagnostics"].table(setup, find)

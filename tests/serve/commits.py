@@ -25,9 +25,9 @@ def as_the_ledger_has_it(service: Service, campaign: str) -> bool:
 
 def events_on_disk(path: Path) -> int:
     ledger = open_ledger(path, read_only=True)
-    found = sum(account.sequence for account in ledger.accounts())
+    result = sum(account.sequence for account in ledger.accounts())
     ledger.close()
-    return found
+    return result
 
 
 def post(service: Service, campaign: str, decision: str) -> asyncio.Task[httpx.Response]:

@@ -25,7 +25,7 @@ def reasons(path: Path) -> list[str]:
     """Why campaigns of a damaged ledger are quarantined; a start leaves the ledger as it is."""
     before = dump(path)
     with opened(path) as books:
-        found = [each.reason for each in books.all() if isinstance(each, Quarantined)]
+        results = [each.reason for each in books.all() if isinstance(each, Quarantined)]
         assert [each.id for each in books.all()] == [each.id for each in books.ledger.accounts()]
     assert dump(path) == before
-    return found
+    return results

@@ -77,20 +77,20 @@ def whole(campaign: str, id_: str, at_least: int = 0) -> bytes:
 
 def answer(connection: socket.socket) -> bytes:
     """All that comes until the other side closes."""
-    found = b""
+    result = b""
     with suppress(ConnectionError):
         while more := connection.recv(65_536):
-            found += more
-    return found
+            result += more
+    return result
 
 
 def test_a_body_of_ten_megabytes_is_refused_unread(server: Server, campaign: str) -> None:
     with server.connect() as connection:
         connection.sendall(head(campaign, f"Content-Length: {TEN_MEGABYTES}"))
-        told = answer(connection)  # though not one byte of it has come
-    assert told.startswith(b"HTTP/1.1 413 ")
-    assert b"connection: close" in told.lower()
-    assert b"urn:bccb:problem:too-large" in told
+        reply = answer(connection)  # though not one byte of it has come
+    assert reply.startswith(b"HTTP/1.1 413 ")
+    assert b"connection: close" in reply.lower()
+    assert b"urn:bccb:problem:too-large" in reply
 
 
 def test_a_body_of_ten_megabytes_in_pieces_is_refused(server: Server, campaign: str) -> None:
@@ -101,19 +101,19 @@ def test_a_body_of_ten_megabytes_in_pieces_is_refused(server: Server, campaign: 
             while sent < TEN_MEGABYTES:
                 connection.sendall(b"%x\r\n%s\r\n" % (100_000, b" " * 100_000))
                 sent += 100_000
-        told = answer(connection)
-    assert told == b"" or told.startswith(b"HTTP/1.1 413 ")
-    assert told or sent < TEN_MEGABYTES
+        reply = answer(connection)
+    assert reply == b"" or reply.startswith(b"HTTP/1.1 413 ")
+    assert reply or sent < TEN_MEGABYTES
 
 
 def test_the_largest_body_is_taken(server: Server, campaign: str) -> None:
     body = json.dumps(user("largest")).encode().ljust(MOST_BYTES)
-    found = server.client.post(
+    result = server.client.post(
         f"/v1/campaigns/{campaign}/decisions",
         content=body,
         headers={"content-type": "application/json"},
     )
-    assert found.status_code == 200
+    assert result.status_code == 200
 
 
 def test_clients_that_fall_silent_are_let_go(server: Server, campaign: str) -> None:
@@ -227,10 +227,10 @@ def test_a_client_that_is_quick_enough_keeps_its_connection(server: Server, camp
     with server.connect() as connection:
         for i in range(4):
             connection.sendall(whole(campaign, f"patient-{i}"))
-            told = b""
-            while not told.endswith(b"}"):
-                told += connection.recv(65_536)
-            assert told.startswith(b"HTTP/1.1 200 ")
+            reply = b""
+            while not reply.endswith(b"}"):
+                reply += connection.recv(65_536)
+            assert reply.startswith(b"HTTP/1.1 200 ")
             time.sleep(PATIENCE / 2)
 
 
@@ -295,8 +295,8 @@ def test_what_is_no_request_is_refused_and_harms_nobody(
         with suppress(ConnectionError):
             connection.sendall(noise)
         connection.settimeout(HANGS)
-        told = answer(connection)
-    assert told == b"" or told.split()[1][:1] == b"4", told[:100]
+        reply = answer(connection)
+    assert reply == b"" or reply.split()[1][:1] == b"4", reply[:100]
     assert server.status("/healthz") == 200
 
 
@@ -318,7 +318,7 @@ def test_silent_connections_give_way_to_new_ones(small: Server) -> None:
         connection.close()
 
 
-def test_those_within_are_served_and_those_beyond_are_told(small: Server) -> None:
+def test_those_within_are_served_and_those_beyond_are_refused(small: Server) -> None:
     campaign = small.open()  # on a connection that stays
     with small.connect() as kept:
         kept.sendall(whole(campaign, "kept-0")[:-1])
@@ -329,10 +329,10 @@ def test_those_within_are_served_and_those_beyond_are_told(small: Server) -> Non
             connection.sendall(HEALTH[:-2])
         with small.connect() as connection:
             connection.sendall(HEALTH)
-            told = answer(connection)
-        assert told.startswith(b"HTTP/1.1 503 ")
-        assert b"urn:bccb:problem:overloaded" in told
-        assert b"retry-after" in told.lower()
+            reply = answer(connection)
+        assert reply.startswith(b"HTTP/1.1 503 ")
+        assert b"urn:bccb:problem:overloaded" in reply
+        assert b"retry-after" in reply.lower()
         kept.sendall(whole(campaign, "kept-0")[-1:])
         assert kept.recv(65_536).startswith(b"HTTP/1.1 200 ")
         for connection in crowd:

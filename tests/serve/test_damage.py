@@ -51,7 +51,7 @@ def test_a_damaged_campaign_is_quarantined_and_the_rest_is_served(path: Path) ->
     assert ran.stderr.count("\n") == 1
 
 
-def test_a_file_whose_pages_are_damaged_is_told(path: Path) -> None:
+def test_a_file_whose_pages_are_damaged_is_reported(path: Path) -> None:
     whole = bytearray(path.read_bytes())
     whole[4096 * 3 + 5] ^= 0xFF
     path.write_bytes(whole)
@@ -95,11 +95,11 @@ def test_a_killed_service_is_recovered_by_the_next_one(path: Path) -> None:
     """A real kill -9, with what was acknowledged in the write-ahead log alone."""
     with serving(path) as server:
         campaign = server.open()
-        told = [server.decide(campaign, f"u{i}").json() for i in range(5)]
+        answers = [server.decide(campaign, f"u{i}").json() for i in range(5)]
         server.kill()
     assert_whole(path)
     with serving(path) as server:
-        assert [server.decide(campaign, f"u{i}").json() for i in range(5)] == told
+        assert [server.decide(campaign, f"u{i}").json() for i in range(5)] == answers
         assert server.campaign(campaign)["reserved"] == "2.50"
         assert server.stop(signal.SIGTERM) == 0
     assert_whole(path)

@@ -25,9 +25,9 @@ HANGS = 60.0  # seconds after which something that must come has not
 
 
 def commits(service: Service) -> float:
-    found = service.engine.metrics.registry.get_sample_value("bccb_commit_seconds_count")
-    assert found is not None
-    return found
+    result = service.engine.metrics.registry.get_sample_value("bccb_commit_seconds_count")
+    assert result is not None
+    return result
 
 
 @contextmanager
@@ -123,7 +123,9 @@ def test_a_client_that_goes_away_changes_nothing_for_others(service: Service) ->
             assert (await stays).status_code == 200
 
     service.run(ask())
-    assert service.campaign(campaign)["decisions"] == 2  # it was decided, and a retry is told so
+    assert (
+        service.campaign(campaign)["decisions"] == 2
+    )  # it was decided, and a retry gets that answer
     assert service.decide(campaign, "a")["treatment"] == "email"
     assert service.campaign(campaign)["decisions"] == 2
 
@@ -231,15 +233,15 @@ def test_a_long_command_does_not_hold_up_the_event_loop(service: Service) -> Non
 
 def threads_of(service: Service, monkeypatch: pytest.MonkeyPatch, part: str) -> set[str]:
     """The names of the threads that a method of the books will have run in."""
-    found: set[str] = set()
+    results: set[str] = set()
     method = getattr(service.books, part)
 
     def noting(*given: Any) -> Any:
-        found.add(threading.current_thread().name)
+        results.add(threading.current_thread().name)
         return method(*given)
 
     monkeypatch.setattr(service.books, part, noting)
-    return found
+    return results
 
 
 def test_long_lists_are_decided_and_written_beside_the_event_loop(
@@ -265,9 +267,9 @@ def test_what_was_abandoned_is_folded_beside_the_event_loop(
     campaign = service.open()["id"]
     with pytest.raises(ProblemError):
         service.run(service.engine.do(lambda books, at: books.campaign(campaign).now(None)))  # type: ignore[arg-type]
-    found = threads_of(service, monkeypatch, "refresh")
+    result = threads_of(service, monkeypatch, "refresh")
     service.campaign(campaign)
-    assert found == {"bccb-commit_0"}
+    assert result == {"bccb-commit_0"}
 
 
 def test_a_snapshot_is_written_beside_the_event_loop(
@@ -275,11 +277,11 @@ def test_a_snapshot_is_written_beside_the_event_loop(
 ) -> None:
     monkeypatch.setattr("bccb.serve.books.SNAPSHOT_EVERY", 3)
     campaign = service.open()["id"]
-    found = threads_of(service, monkeypatch, "write")
+    result = threads_of(service, monkeypatch, "write")
     service.decide(campaign, "a")
-    assert found == {"MainThread"}
+    assert result == {"MainThread"}
     service.decide(campaign, "b")
-    assert found == {"MainThread", "bccb-commit_0"}
+    assert result == {"MainThread", "bccb-commit_0"}
 
 
 def test_long_jobs_do_not_share_a_commit(service: Service) -> None:

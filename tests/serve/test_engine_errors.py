@@ -44,9 +44,9 @@ def test_an_unexpected_error_concerns_only_who_asked(
             await asyncio.sleep(0)
         bad = asyncio.create_task(service.engine.do(wrong))
         asked.append(post(service, campaign, "b"))
-        with pytest.raises(ProblemError) as found:
+        with pytest.raises(ProblemError) as result:
             await bad
-        return [await each for each in asked], found.value
+        return [await each for each in asked], result.value
 
     responses, problem = service.run(ask())
     assert [each.status_code for each in responses] == [200, 200]
@@ -92,10 +92,10 @@ def test_nothing_that_is_not_finite_and_in_range_is_committed_or_answered(
     service.decide(bad, "before")
     before = events_on_disk(service.path)
 
-    def spoil(machine: Machine, found: Any) -> Any:
+    def spoil(machine: Machine, result: Any) -> Any:
         if machine.decisions and service.books.campaign(bad).machine is machine:
-            return np.full_like(found, value)
-        return found
+            return np.full_like(result, value)
+        return result
 
     steps, probabilities = Machine.steps, Machine.probabilities
     with monkeypatch.context() as patch:
@@ -109,8 +109,8 @@ def test_nothing_that_is_not_finite_and_in_range_is_committed_or_answered(
         else:
             patch.setattr(Machine, what, lambda s, *given: spoil(s, probabilities(s, *given)))
         for _ in range(3):
-            told = refused(service.post(f"{bad}/decisions", user("a")), 500, kind="internal")
-            assert "nothing was done" in told
+            message = refused(service.post(f"{bad}/decisions", user("a")), 500, kind="internal")
+            assert "nothing was done" in message
         assert f"campaign {bad} made an impossible decision: pr" in caplog.text  # not the schema
         assert service.get("/readyz").status_code == 200
         assert events_on_disk(service.path) == before
@@ -119,13 +119,13 @@ def test_nothing_that_is_not_finite_and_in_range_is_committed_or_answered(
     assert as_the_ledger_has_it(service, bad)
 
 
-@pytest.mark.parametrize(("found", "told"), [(1.0 + 1e-12, 1.0), (-1e-17, 1e-9), (0.0, 1e-9)])
+@pytest.mark.parametrize(("result", "answer"), [(1.0 + 1e-12, 1.0), (-1e-17, 1e-9), (0.0, 1e-9)])
 def test_a_probability_beside_its_range_by_rounding_is_put_into_it(
-    service: Service, monkeypatch: pytest.MonkeyPatch, found: float, told: float
+    service: Service, monkeypatch: pytest.MonkeyPatch, result: float, answer: float
 ) -> None:
     campaign = service.open()["id"]
-    monkeypatch.setattr(Machine, "probabilities", lambda self, t, a: np.full(len(t), found))
-    assert service.decide(campaign, "a")["probability"] == told
+    monkeypatch.setattr(Machine, "probabilities", lambda self, t, a: np.full(len(t), result))
+    assert service.decide(campaign, "a")["probability"] == answer
     assert as_the_ledger_has_it(service, campaign)
 
 

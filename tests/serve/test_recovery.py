@@ -1,4 +1,4 @@
-"""Recovery: the state after a restart is that of a process that never stopped, and damage is told.
+"""Recovery: after a restart the state is that of a process that never stopped; damage is reported.
 
 All on real files; the processes of these tests are in `test_damage.py`.
 """
@@ -97,11 +97,11 @@ def refusal(path: Path) -> str:
 
 def reason(path: Path, past: Past) -> str:
     """Why the one damaged campaign is quarantined; the other one is served."""
-    (found,) = reasons(path)
+    (result,) = reasons(path)
     with opened(path) as books:
         (other,) = books
         assert other.to_bytes() == past.kept[other.terms.name]
-    return found
+    return result
 
 
 CHANGES = {
@@ -127,7 +127,7 @@ def test_every_column_is_tried() -> None:
 
 @pytest.mark.compiled  # many recoveries
 @pytest.mark.parametrize("column", CHANGES)
-def test_a_change_of_any_column_is_told_with_its_place(path: Path, column: str) -> None:
+def test_a_change_of_any_column_is_reported_with_its_place(path: Path, column: str) -> None:
     """In an event that has something there."""
     with closing(open_ledger(path)) as ledger:
         (account, _) = ledger.accounts()
@@ -137,9 +137,9 @@ def test_a_change_of_any_column_is_told_with_its_place(path: Path, column: str) 
             if event.sequence > 5 and getattr(event, column) is not None
         )
     damage(path, f"UPDATE journal SET {column} = {CHANGES[column]} WHERE {at(event)}")
-    told = reasons(path)[0]
-    assert told.startswith(f"campaign {account.id} is damaged: "), told
-    assert f"event {event.sequence} " in told, told
+    message = reasons(path)[0]
+    assert message.startswith(f"campaign {account.id} is damaged: "), message
+    assert f"event {event.sequence} " in message, message
 
 
 def at(event: Event) -> str:
@@ -149,41 +149,43 @@ def at(event: Event) -> str:
 @pytest.mark.compiled  # many recoveries
 @pytest.mark.parametrize("kind", sorted(ALL_KINDS))
 @pytest.mark.parametrize("column", ["at", "money", "remaining", "seal"])
-def test_a_change_of_any_kind_of_event_is_told_with_its_place(
+def test_a_change_of_any_kind_of_event_is_reported_with_its_place(
     path: Path, kind: str, column: str
 ) -> None:
     with closing(open_ledger(path)) as ledger:
         account = ledger.accounts()[1]
         event = next(event for event in ledger.events(account.key) if event.kind == kind)
     damage(path, f"UPDATE journal SET {column} = {column} + 1 WHERE {at(event)}")
-    (told,) = reasons(path)
-    assert told.startswith(f"campaign {account.id} is damaged: at event {event.sequence} "), told
-    assert f"({kind})" in told
+    (message,) = reasons(path)
+    assert message.startswith(f"campaign {account.id} is damaged: at event {event.sequence} "), (
+        message
+    )
+    assert f"({kind})" in message
 
 
-def test_an_event_moved_to_another_campaign_is_told(path: Path) -> None:
+def test_an_event_moved_to_another_campaign_is_reported(path: Path) -> None:
     moved = "campaign = 2, sequence = 5000"
     damage(path, f"UPDATE journal SET {moved} WHERE sequence = 9 AND campaign = 1")
     assert "event 9 is missing" in reasons(path)[0]
 
 
 @pytest.mark.parametrize("sequence", [1, 2, 150])
-def test_a_missing_event_is_told(path: Path, past: Past, sequence: int) -> None:
+def test_a_missing_event_is_reported(path: Path, past: Past, sequence: int) -> None:
     damage(path, f"DELETE FROM journal WHERE campaign = 1 AND sequence = {sequence}")
-    told = reason(path, past)
-    assert told.startswith("campaign c")
-    assert f"event {sequence} is missing" in told
+    message = reason(path, past)
+    assert message.startswith("campaign c")
+    assert f"event {sequence} is missing" in message
 
 
-def test_an_end_that_was_cut_off_is_told(path: Path, past: Past) -> None:
+def test_an_end_that_was_cut_off_is_reported(path: Path, past: Past) -> None:
     with closing(open_ledger(path)) as ledger:
         last = ledger.accounts()[0].sequence
     damage(path, f"DELETE FROM journal WHERE campaign = 1 AND sequence = {last}")
-    told = f"in its row sequence is {last}, but {last - 1} after its last event"
-    assert told in reason(path, past)
+    answer = f"in its row sequence is {last}, but {last - 1} after its last event"
+    assert answer in reason(path, past)
 
 
-def test_an_event_that_was_added_is_told(path: Path, past: Past) -> None:
+def test_an_event_that_was_added_is_reported(path: Path, past: Past) -> None:
     with closing(open_ledger(path)) as ledger:
         last = ledger.accounts()[0].sequence
     row = f"SELECT campaign, sequence + 1, at, 'paused', NULL, NULL, NULL, 0, {'NULL, ' * 3}"
@@ -205,24 +207,24 @@ def test_an_event_that_was_added_is_told(path: Path, past: Past) -> None:
         "reserved = reserved - 1",
     ],
 )
-def test_a_changed_row_of_a_campaign_is_told(path: Path, past: Past, change: str) -> None:
+def test_a_changed_row_of_a_campaign_is_reported(path: Path, past: Past, change: str) -> None:
     damage(path, f"UPDATE campaigns SET {change} WHERE key = 1")
-    told = reason(path, past)
-    assert told.startswith("campaign c")
-    assert change.partition(" ")[0] in told or "at event 1 (opened): decision is" in told
+    message = reason(path, past)
+    assert message.startswith("campaign c")
+    assert change.partition(" ")[0] in message or "at event 1 (opened): decision is" in message
 
 
 @pytest.mark.parametrize(
     "change",
     ["state = zeroblob(length(state))", "state = x'00'", "seal = seal + 1", "sequence = 7"],
 )
-def test_a_changed_snapshot_is_told(path: Path, past: Past, change: str) -> None:
+def test_a_changed_snapshot_is_reported(path: Path, past: Past, change: str) -> None:
     with opened(path) as books:
         books.keep_all()
     damage(path, f"UPDATE snapshots SET {change} WHERE campaign = 1")
-    told = reason(path, past)
-    assert "the snapshot after event " in told
-    assert "does not fit the journal" in told
+    message = reason(path, past)
+    assert "the snapshot after event " in message
+    assert "does not fit the journal" in message
 
 
 def test_what_lies_before_a_snapshot_is_checked_by_its_seals(path: Path) -> None:
@@ -240,28 +242,28 @@ def test_what_lies_before_a_snapshot_is_checked_by_its_seals(path: Path) -> None
 
 
 @pytest.mark.compiled  # many recoveries
-def test_a_flipped_bit_is_told_or_did_nothing(path: Path, past: Past) -> None:
+def test_a_flipped_bit_is_reported_or_did_nothing(path: Path, past: Past) -> None:
     """Anywhere in the file: pages of every table, of indices, headers, what is not used."""
-    whole, found = path.read_bytes(), random.Random(0)
+    whole, draws = path.read_bytes(), random.Random(0)
     ids = past.decision_ids()
-    told = []
-    for place in [*range(0, 110, 7), *(found.randrange(len(whole)) for _ in range(60))]:
+    seen = []
+    for place in [*range(0, 110, 7), *(draws.randrange(len(whole)) for _ in range(60))]:
         flipped = bytearray(whole)
-        flipped[place] ^= 1 << found.randrange(8)
+        flipped[place] ^= 1 << draws.randrange(8)
         path.write_bytes(flipped)
         for suffix in ("-wal", "-shm"):
             Path(f"{path}{suffix}").unlink(missing_ok=True)
         try:
             with opened(path) as books:
-                told += [each.reason for each in books.all() if isinstance(each, Quarantined)]
+                seen += [each.reason for each in books.all() if isinstance(each, Quarantined)]
                 for campaign in books:  # and every id is still found
                     assert campaign.to_bytes() == past.kept[campaign.terms.name], place
                     known = books.known(campaign, ids[campaign.terms.name])
                     assert len(known) == len(ids[campaign.terms.name]), place
         except LedgerError as error:
-            told.append(str(error))
-    assert len(told) > 40
-    assert all(str(path) in each or "campaign c" in each for each in told)
+            seen.append(str(error))
+    assert len(seen) > 40
+    assert all(str(path) in each or "campaign c" in each for each in seen)
 
 
 def test_books_that_gave_up_are_as_the_ledger_has_them(past: Past, path: Path) -> None:

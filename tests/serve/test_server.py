@@ -84,7 +84,7 @@ def test_what_cannot_be_made_durable_is_not_done_until_it_can(
 ) -> None:
     with serving(ledger) as server:
         campaign = server.open()
-        told = {f"u{i}": server.decide(campaign, f"u{i}").json() for i in range(3)}
+        answers = {f"u{i}": server.decide(campaign, f"u{i}").json() for i in range(3)}
         before = server.campaign(campaign)
         with fault(server):
             for path, body in (
@@ -102,12 +102,12 @@ def test_what_cannot_be_made_durable_is_not_done_until_it_can(
             assert server.status("/readyz") == 503
             assert server.status("/healthz") == 200
             assert server.campaign(campaign) == before
-            assert server.decide(campaign, "u0").json() == told["u0"]  # what was, is
+            assert server.decide(campaign, "u0").json() == answers["u0"]  # what was, is
         until(lambda: server.status("/readyz") == 200)  # though nobody asks anything of it
         for id_ in ("u3", "u4", "u0"):
             answer = server.decide(campaign, id_)
             assert answer.status_code == 200
-            told[id_] = answer.json()
+            answers[id_] = answer.json()
         assert server.campaign(campaign)["reserved"] == "2.50"
         assert "Traceback" not in server.stderr()
         assert "the ledger can be written again" in server.stderr()
@@ -117,7 +117,7 @@ def test_what_cannot_be_made_durable_is_not_done_until_it_can(
 
 
 @linux
-def test_a_service_stops_in_peace_while_the_disk_is_full(ledger: Path) -> None:
+def test_a_service_stops_cleanly_while_the_disk_is_full(ledger: Path) -> None:
     with serving(ledger) as server:
         campaign = server.open()
         assert server.decide(campaign, "u0").status_code == 200
@@ -250,7 +250,7 @@ def test_a_log_without_descriptors_is_a_documented_refusal(ledger: Path) -> None
 
 
 def test_no_acknowledged_decision_is_lost_by_a_kill(ledger: Path) -> None:
-    told: dict[str, dict[str, object]] = {}
+    answers: dict[str, dict[str, object]] = {}
     with serving(ledger) as server:
         campaign = server.open(budget="25")  # for the first fifty users
         address = f"{server.address}/v1/campaigns/{campaign}/decisions"
@@ -260,21 +260,21 @@ def test_no_acknowledged_decision_is_lost_by_a_kill(ledger: Path) -> None:
                 for i in range(10_000):
                     answer = client.post(address, json=user(f"{who}{i}"))
                     assert answer.status_code == 200
-                    told[f"{who}{i}"] = answer.json()
+                    answers[f"{who}{i}"] = answer.json()
 
         threads = [threading.Thread(target=ask, args=(who,)) for who in "abcd"]
         for thread in threads:
             thread.start()
-        until(lambda: len(told) > 100)
+        until(lambda: len(answers) > 100)
         os.kill(server.pid, 9)
         for thread in threads:
             thread.join()
     made = decisions_in(ledger)
-    assert set(told) <= set(made)
-    assert len(made) == len(set(made)) <= len(told) + len(threads)
+    assert set(answers) <= set(made)
+    assert len(made) == len(set(made)) <= len(answers) + len(threads)
     assert_whole(ledger)
     with serving(ledger) as server:
-        for id_, answer in told.items():
+        for id_, answer in answers.items():
             assert server.decide(campaign, id_).json() == answer
         after = server.campaign(campaign)
         assert (after["reserved"], after["remaining"]) == ("25.00", "0.00")

@@ -1,4 +1,4 @@
-"""Ledgers that other code wrote: taken, upgraded, or told apart from damage."""
+"""Ledgers that other code wrote: taken, upgraded, or distinguished from damage."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from serve.recovered import reasons, states
 
 @pytest.fixture
 def older(path: Path) -> Path:
-    """A ledger that an older bccb has stopped in peace."""
+    """A ledger that an older bccb has stopped cleanly."""
     with other_code(), opened(path) as books:
         books.keep_all()
     return path
@@ -87,9 +87,9 @@ def test_events_of_other_code_that_come_out_otherwise_are_no_damage(
     tmp_path: Path, snapshot: bool
 ) -> None:
     past = past_of_other_code(tmp_path / "ledger.sqlite", snapshot, decides_otherwise=True)
-    found = reasons(past.path)
-    assert len(found) == 2
-    for reason_ in found:
+    result = reasons(past.path)
+    assert len(result) == 2
+    for reason_ in result:
         assert "damage" not in reason_
         assert "(bccb 0.0.1 (code 0.0.1 of); this is bccb " in reason_
         assert "and made something else of them: at event " in reason_
@@ -225,7 +225,7 @@ def test_a_ledger_with_a_campaign_of_other_code_can_still_be_opened_by_it(
         assert [each.id for each in books] == [new.id]
 
 
-def test_a_state_that_this_version_cannot_hold_is_told(older: Path) -> None:
+def test_a_state_that_this_version_cannot_hold_is_reported(older: Path) -> None:
     longer = "CAST(state || x'00' AS BLOB)"
     damage(older, f"UPDATE snapshots SET state = {longer} WHERE campaign = 1")
     with closing(open_ledger(older, read_only=True)) as ledger:

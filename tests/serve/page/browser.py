@@ -197,8 +197,8 @@ def check_figures(page: Page, report: dict[str, Any]) -> None:
 
 def check_interval(page: Page, name: str, interval: dict[str, float] | None) -> None:
     for figure_name, key in ((name, "value"), (f"{name}-low", "low"), (f"{name}-high", "high")):
-        told = raw(page, figure_name)
-        assert (float(told) if told else None) == (interval and interval[key]), figure_name
+        answer = raw(page, figure_name)
+        assert (float(answer) if answer else None) == (interval and interval[key]), figure_name
 
 
 def overflow(page: Page) -> int:
