@@ -87,7 +87,7 @@ def test_compare_and_advise_report_a_killed_worker() -> None:
 @pytest.mark.compiled
 def test_advice_on_a_large_log_is_the_same_in_other_processes() -> None:
     log = simulate(11_000, seed=1, outcome="visit")  # 1.1 MB of features: shared, not copied
-    one, two = (advise(100.0, 3_000, log, seeds=range(2), jobs=jobs) for jobs in (1, 2))
+    one, two = (advise(100.0, 2_000, log, seeds=range(4), jobs=jobs) for jobs in (1, 2))
     assert one.figures() == two.figures()
     trials = LoggedTrials(log, 8_000, 3_000)
     rows = [

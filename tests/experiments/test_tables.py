@@ -35,7 +35,7 @@ ADVANTAGES = (
     ("cheapest-first", "offline-uplift"),
 )
 
-pytestmark = pytest.mark.compiled
+pytestmark = [pytest.mark.compiled, pytest.mark.slow_first]
 
 
 @pytest.fixture(scope="module", autouse=True)
