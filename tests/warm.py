@@ -24,13 +24,11 @@ COMPOSITIONS = [*{spec.composition: name for name, spec in POLICIES.items()}.val
 
 
 def stamp() -> Path:
-    """A file that tells that this was done, for these sources where they are.
+    """A file that tells that this was done for the sources in this folder.
 
-    Numba looks for compiled code by the path of its source and by the time of its last change.
+    Numba looks for compiled code by the path of its source, and checkouts share a cache.
     """
-    newest = max(source.stat().st_mtime_ns for source in PACKAGE.rglob("*.py"))
-    name = hashlib.sha256(f"{PACKAGE} {newest}".encode()).hexdigest()
-    return Path(cache_folder()) / f"warm-{name[:16]}"
+    return Path(cache_folder()) / f"warm-{hashlib.sha256(str(PACKAGE).encode()).hexdigest()[:16]}"
 
 
 def warm(processes: int) -> None:
