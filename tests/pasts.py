@@ -78,13 +78,13 @@ class Desk:
             self.books.commit()
 
     def restart(self) -> None:
-        """Stop in peace, and start again."""
+        """Stop cleanly, and start again."""
         self.books.keep_all()
         self.close()
         self._open()
 
     def close(self) -> None:
-        """Stop as a kill would, but for the write-ahead log, which SQLite folds in."""
+        """Stop as a kill would, except for the write-ahead log, which SQLite folds in."""
         self.ledger.close()
 
 
@@ -113,9 +113,9 @@ class Past(Desk):
 
     def campaign(self, name: str) -> Campaign:
         """A campaign by its name."""
-        found = self.books.named(name)
-        assert found is not None
-        return found
+        result = self.books.named(name)
+        assert result is not None
+        return result
 
     def states(self) -> dict[str, bytes]:
         """All campaigns, to the bit."""
@@ -168,12 +168,12 @@ class Past(Desk):
 
     def _some(self, campaign: Campaign) -> str:
         """A recent decision."""
-        found = [
+        results = [
             event.decision or ""
             for event in self.ledger.events(campaign.key, max(campaign.sequence - 40, 0))
             if event.kind == Kind.DECISION
         ]
-        return self.random.choice(found or ["nobody"])
+        return self.random.choice(results or ["nobody"])
 
     def _observe(self, campaign: Campaign) -> None:
         items = [

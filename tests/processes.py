@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import socket
 import sqlite3
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
+from bccb.cli import main
 from bench.service import process
 from bench.service.process import START_SECONDS, hooked, run_bccb
 
@@ -26,9 +30,26 @@ TREAT_ALL = {
 }
 
 
-def bccb(*arguments: object, hook: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a command to its end; ``hook`` is Python that runs before it."""
-    return run_bccb(*arguments, program=hooked(hook), timeout=START_SECONDS)
+def bccb(
+    *arguments: object, hook: str = "", columns: int = 100
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end; ``hook`` is Python that runs before it.
+
+    What serves and what has a hook runs in a process of its own. Everything else runs in this one,
+    which has imported all that it needs.
+    """
+    if hook or arguments[0] == "serve":
+        return run_bccb(*arguments, program=hooked(hook), timeout=START_SECONDS)
+    command = ["bccb", *map(str, arguments)]
+    out, notes, status = io.StringIO(), io.StringIO(), 0
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(notes):
+        patch.setenv("COLUMNS", str(columns))
+        patch.setattr(sys, "argv", command)
+        try:
+            main()
+        except SystemExit as ended:
+            status = int(ended.code or 0)
+    return subprocess.CompletedProcess(command, status, out.getvalue(), notes.getvalue())
 
 
 class Server(process.Server):
@@ -125,11 +146,11 @@ def until(true: Callable[[], bool], seconds: float = 30.0) -> None:
 
 def is_problem(answer: httpx.Response, status: int, kind: str) -> bool:
     """Whether an answer is this problem document."""
-    told = answer.json() if answer.content else {}
+    body = answer.json() if answer.content else {}
     return (
-        answer.status_code == status == told.get("status")
+        answer.status_code == status == body.get("status")
         and answer.headers["content-type"] == "application/problem+json"
-        and told["type"] == f"urn:bccb:problem:{kind}"
+        and body["type"] == f"urn:bccb:problem:{kind}"
     )
 
 

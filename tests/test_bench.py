@@ -25,9 +25,9 @@ def scikit_tally(parameters: dict[str, float]) -> LoopResult:
 
 def bccb_tally(parameters: dict[str, float]) -> LoopResult:
     log = log_of(USERS)
-    found = replay(policy_for(log, parameters=parameters), log)
+    result = replay(policy_for(log, parameters=parameters), log)
     return LoopResult(
-        found.encountered, found.matched, found.treated, found.conversions, found.spend
+        result.encountered, result.matched, result.treated, result.conversions, result.spend
     )
 
 

@@ -53,6 +53,7 @@ main()
 
 
 @pytest.mark.compiled
+@pytest.mark.slow_first
 def test_nothing_is_lost_in_ten_kills(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as ended:
         crash.main(["--kills", "10", "--seed", "1", "--folder", str(tmp_path)])
@@ -79,6 +80,7 @@ async def load_until_decided(harness: crash.Harness, server: Server, seconds: fl
 
 
 @pytest.mark.compiled
+@pytest.mark.slow_first
 def test_a_server_that_forgets_is_found_out(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

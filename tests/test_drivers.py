@@ -66,11 +66,11 @@ def test_probability_is_the_frequency_over_many_seeds(
     for stage in range(3):
         drive(policy, 60, seed=stage)
         x, costs, _ = users(1, treatments, seed=50 + stage)
-        found = shares(policy, x[0], costs[0], repeats)
+        result = shares(policy, x[0], costs[0], repeats)
         expected = chances(policy.decide(x[0], costs[0]), treatments)
         assert expected.sum() == pytest.approx(1.0, abs=1e-9)
         error = np.sqrt(expected * (1 - expected) / repeats)
-        assert (np.abs(found - expected) <= 4.5 * error + 1e-9).all()
+        assert (np.abs(result - expected) <= 4.5 * error + 1e-9).all()
 
 
 @one_and_two_treatments
@@ -166,12 +166,12 @@ def test_what_cannot_be_afforded_is_never_drawn(reserve: float, sized: Sized) ->
     policy = fresh(2, reserve=reserve, width=1.0, budget=5.0, horizon=10)
     x = np.zeros(D)
     for costs, never in (([6.0, 1.0], [1]), ([1.0, 6.0], [2]), ([6.0, 5.000001], [1, 2])):
-        found = shares(policy, x, np.array(costs), sized(500, 100))
-        told = chances(policy.decide(x, costs), 2)
+        result = shares(policy, x, np.array(costs), sized(500, 100))
+        answer = chances(policy.decide(x, costs), 2)
         policy.counts[count.REMAINING] = policy.counts[count.BUDGET]
-        assert not found[never].any()
-        assert not told[never].any()
-        assert told.sum() == pytest.approx(1.0)
+        assert not result[never].any()
+        assert not answer[never].any()
+        assert answer.sum() == pytest.approx(1.0)
 
 
 def test_the_probability_outlives_being_kept() -> None:

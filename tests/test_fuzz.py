@@ -41,6 +41,7 @@ def counts_in(line: str) -> dict[str, int]:
 
 
 @pytest.mark.compiled
+@pytest.mark.slow_first
 def test_random_attacks_find_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as ended:
         size = ["--campaigns", "60", "--decisions", "8000"]
@@ -101,11 +102,11 @@ def test_a_defect_that_is_put_in_is_found(
     size = ["--campaigns", "80", "--decisions", "12000", "--jobs", "1"]
     with pytest.raises(SystemExit) as ended:
         fuzz.main(["--seed", "1", *size, "--stop-at-first", "--folder", str(tmp_path)])
-    *found, last = capsys.readouterr().out.splitlines()
-    assert counts_in(last)[counter] > 0, found
+    *result, last = capsys.readouterr().out.splitlines()
+    assert counts_in(last)[counter] > 0, result
     assert ended.value.code == 1
     where = r"\[--seed 1 --round 0, step \d+\]"
-    assert any(re.fullmatch(rf"{counter}: .*{where}", line) for line in found), found
+    assert any(re.fullmatch(rf"{counter}: .*{where}", line) for line in result), result
     assert list(tmp_path.glob("*/0/data/fuzz.sqlite"))  # to look at
 
 
@@ -177,14 +178,14 @@ def user(id_: str, cost: str = "0.40") -> dict[str, Any]:
 
 
 def answer(id_: str, remaining: str, treatment: str | None = "mail", **more: Any) -> dict[str, Any]:
-    told = {"decision_id": id_, "treatment": treatment, "probability": 0.5, "price": 0.1}
-    return {**told, "remaining": remaining, "act": True, **more}
+    answers = {"decision_id": id_, "treatment": treatment, "probability": 0.5, "price": 0.1}
+    return {**answers, "remaining": remaining, "act": True, **more}
 
 
 def view_of(book: Book, **more: Any) -> dict[str, Any]:
-    told = {"status": "running", "budget": "1.00", "spent": "0.00", "reserved": "0.40"}
+    answers = {"status": "running", "budget": "1.00", "spent": "0.00", "reserved": "0.40"}
     counts = {"remaining": "0.60", "decisions": 1, "treated": 1, "open": 1}
-    return {**book.view, **told, **counts, **more}
+    return {**book.view, **answers, **counts, **more}
 
 
 def taken(book: Book, take: Callable[[], Any]) -> dict[str, int]:
@@ -213,9 +214,9 @@ def taken(book: Book, take: Callable[[], Any]) -> dict[str, int]:
 def test_a_wrong_decision_is_counted(
     book: Book, change: dict[str, Any], counter: str | None
 ) -> None:
-    told = {**answer("a", "0.60"), **change}
-    found = taken(book, lambda: book.decided([user("a")], [told], AT))
-    assert found == ({counter: 1} if counter else {})
+    answers = {**answer("a", "0.60"), **change}
+    result = taken(book, lambda: book.decided([user("a")], [answers], AT))
+    assert result == ({counter: 1} if counter else {})
 
 
 def test_more_than_the_budget_is_overspent(book: Book) -> None:
@@ -250,8 +251,8 @@ def test_an_answer_that_changes_is_lost(book: Book, change: dict[str, Any]) -> N
 )
 def test_a_wrong_view_is_counted(book: Book, change: dict[str, Any], counter: str | None) -> None:
     book.decided([user("a")], [answer("a", "0.60")], AT)
-    found = taken(book, lambda: looks.check_view(book, view_of(book, **change), AT))
-    assert found == ({counter: 1} if counter else {})
+    result = taken(book, lambda: looks.check_view(book, view_of(book, **change), AT))
+    assert result == ({counter: 1} if counter else {})
 
 
 def test_a_window_that_may_have_passed_leaves_both_open(book: Book) -> None:
@@ -266,8 +267,8 @@ def test_an_outcome_is_recorded_once(book: Book) -> None:
     item = {"decision_id": "a", "value": 1}
 
     def report(status: str, value: float = 1.0) -> dict[str, int]:
-        told = [{"decision_id": "a", "value": value, "status": status}]
-        return taken(book, lambda: observed(book, [item], 200, told, AT, again=False))
+        answers = [{"decision_id": "a", "value": value, "status": status}]
+        return taken(book, lambda: observed(book, [item], 200, answers, AT, again=False))
 
     assert report("recorded") == {}
     assert report("already_recorded") == {}
@@ -277,10 +278,10 @@ def test_an_outcome_is_recorded_once(book: Book) -> None:
 
 def test_a_late_outcome_does_not_count(book: Book) -> None:
     book.decided([user("a")], [answer("a", "0.60")], AT)
-    told = [{"decision_id": "a", "value": 1.0, "status": "recorded"}]
+    answers = [{"decision_id": "a", "value": 1.0, "status": "recorded"}]
     item = {"decision_id": "a", "value": 1}
-    found = taken(book, lambda: observed(book, [item], 200, told, LATER, again=False))
-    assert found == {"lost": 1}
+    result = taken(book, lambda: observed(book, [item], 200, answers, LATER, again=False))
+    assert result == {"lost": 1}
 
 
 def test_a_cancelled_decision_returns_its_money(book: Book) -> None:
@@ -309,7 +310,7 @@ def test_a_row_that_is_not_in_the_log_is_lost(book: Book) -> None:
 
 
 class Stub(HTTPServer):
-    """Answers whatever it is told to."""
+    """Answers whatever a test sets."""
 
     status, content_type, body, wait = 200, "application/json", b"{}", 0.0
 
@@ -343,12 +344,12 @@ def stub() -> Iterator[Stub]:
 
 @pytest.fixture
 def asking(stub: Stub, tmp_path: Path, book: Book) -> Iterator[Session]:
-    found = Session(tmp_path / "none.sqlite", Findings())
-    found.wire = Wire(stub.server_port, 0, found.findings)
-    found.books.append(book)
-    found.names.append("autumn")
-    yield found
-    found.wire.close()
+    result = Session(tmp_path / "none.sqlite", Findings())
+    result.wire = Wire(stub.server_port, 0, result.findings)
+    result.books.append(book)
+    result.names.append("autumn")
+    yield result
+    result.wire.close()
 
 
 PROBLEM = {"type": "urn:x", "title": "x", "status": 500, "detail": "x"}
@@ -409,13 +410,13 @@ def test_a_server_that_does_not_start_is_counted(
 ) -> None:
     code = "import sys; print('error: written by', sys.argv[-1]); sys.exit(2)"
     monkeypatch.setattr(session, "program", lambda version: (sys.executable, "-c", code))
-    found = Session(tmp_path / faults.VERSIONS[0], Findings())
+    result = Session(tmp_path / faults.VERSIONS[0], Findings())
     with pytest.raises(RoundOverError):
-        found.start(0)
-    assert found.findings.counts == {"refused_starts": 1}
+        result.start(0)
+    assert result.findings.counts == {"refused_starts": 1}
     with pytest.raises(RoundOverError):  # also where another version wrote the ledger
-        found.start(1)
-    assert found.findings.counts == {"refused_starts": 2}
+        result.start(1)
+    assert result.findings.counts == {"refused_starts": 2}
 
 
 def test_the_verdict_is_one_line_with_the_promised_fields() -> None:

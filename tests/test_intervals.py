@@ -56,7 +56,7 @@ def test_without_conversions_a_total_may_be_a_few_that_were_not_seen() -> None:
 
 def test_a_difference_of_totals_is_as_wide_as_both_together() -> None:
     treated, control = Total(30.0, 40.0, 1.0), Total(20.0, 25.0, 1.0)
-    found, turned = difference(treated, control), difference(control, treated)
-    assert asdict(found) == pytest.approx(asdict(Interval(10.0, -turned.high, -turned.low)))
+    result, turned = difference(treated, control), difference(control, treated)
+    assert asdict(result) == pytest.approx(asdict(Interval(10.0, -turned.high, -turned.low)))
     (below, _), (_, above) = reach(treated), reach(control)
-    assert (10.0 - found.low) ** 2 == pytest.approx(below**2 + above**2)
+    assert (10.0 - result.low) ** 2 == pytest.approx(below**2 + above**2)

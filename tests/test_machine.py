@@ -54,8 +54,8 @@ def test_steps_are_single_steps_in_a_row(name: str, horizons: Ints) -> None:
             single.counts[count.HORIZON] = horizons[i]
         number, action, paid, price, score, trace = single.step(xs[i], costs[i])
         assert number == 11 + i
-        found = (made.actions[i], made.paid[i], made.prices[i], made.scores[i])
-        assert found == (action, paid, price, score)
+        result = (made.actions[i], made.paid[i], made.prices[i], made.scores[i])
+        assert result == (action, paid, price, score)
         assert made.traces[i].tobytes() == trace.tobytes()
     assert same_state(many, single)
     assert set(made.actions.tolist()) > {0}
@@ -80,12 +80,12 @@ def test_steps_with_one_bad_user_are_not_taken() -> None:
 def test_probabilities_are_those_one_by_one_and_add_up(name: str) -> None:
     made = machine(name)
     traces = made.steps(*users(2)).traces
-    found = np.array(
+    result = np.array(
         [made.probabilities(traces, np.full(USERS, action)) for action in range(TREATMENTS + 1)]
     )
     single = [[made.probability(trace, action) for trace in traces] for action in range(3)]
-    assert found.tolist() == single
-    assert found.sum(axis=0) == pytest.approx(1.0, abs=1e-6)
+    assert result.tolist() == single
+    assert result.sum(axis=0) == pytest.approx(1.0, abs=1e-6)
 
 
 @pytest.mark.parametrize("name", POLICIES)

@@ -141,9 +141,9 @@ def test_a_policy_refuses_nonsense_and_is_as_it_was(v: Any) -> None:
     for i in range(len(list(of_a_policy(*fresh(), v)))):
         policy, made = fresh()
         before = policy.to_bytes()
-        told = refusal(list(of_a_policy(policy, made, v))[i])
-        if told is not None:
-            assert len(told) < 1_000
+        message = refusal(list(of_a_policy(policy, made, v))[i])
+        if message is not None:
+            assert len(message) < 1_000
             assert policy.to_bytes() == before
 
 

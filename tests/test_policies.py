@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,18 @@ def fresh(name: str, treatments: int = 1, seed: int = 5, **options: Any) -> Poli
     """A policy ready to decide: those that need history have seen some."""
     settings_ = {"budget": 60.0, "horizon": 400, "features": D, **options}
     policy = bccb.make(name, treatments=treatments, seed=seed, **settings_)
-    if policy.needs_history:
+    if policy.composition.fitted:
+        policy.adopt(fitted(name, treatments, settings_["features"]))
+    elif policy.needs_history:
         policy.learn(history(treatments, features=settings_["features"]))
+    return policy
+
+
+@cache
+def fitted(name: str, treatments: int, features: int) -> Policy:
+    """A policy whose models are fitted, once for all tests."""
+    policy = bccb.make(name, budget=1, horizon=1, features=features, treatments=treatments)
+    policy.learn(history(treatments, features=features))
     return policy
 
 
@@ -77,11 +88,11 @@ def drive(policy: Policy, count: int = 200, seed: int = 7) -> list[Decision]:
 
 def digest(policy: Policy, decisions: list[Decision]) -> str:
     """A hash of every bit of the state and of every decision."""
-    told = hashlib.sha256(policy.counts.tobytes() + policy.memory.tobytes())
+    answer = hashlib.sha256(policy.counts.tobytes() + policy.memory.tobytes())
     for decision in decisions:
         row = np.array([decision.action, decision.cost, decision.price, decision.score])
-        told.update(row.tobytes())
-    return told.hexdigest()
+        answer.update(row.tobytes())
+    return answer.hexdigest()
 
 
 @every_policy

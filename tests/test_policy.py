@@ -222,7 +222,7 @@ def test_what_is_cancelled_twice_or_was_refunded_before_changes_nothing() -> Non
     assert policy.to_bytes() == before
 
 
-def test_a_decision_that_nothing_was_affordable_for_is_told_in_json() -> None:
+def test_a_decision_that_nothing_was_affordable_for_is_reported_in_json() -> None:
     decision = policy_of(budget=0.1).decide([0.0, 0.0], 5.0)
     kept = Decision.from_dict(json.loads(json.dumps(decision.to_dict(), allow_nan=False)))
     assert (decision.action, decision.score, kept.probability_of(1)) == (0, 0.0, 0.0)

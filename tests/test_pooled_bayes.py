@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,9 +10,13 @@ import pytest
 import bccb
 from bccb import Log, Policy, StateError
 from bccb.data import simulate
-from bccb.data.simulator import Outcome, load_model, outcome_rates
+from bccb.data.simulator import Outcome
+from bccb.data.world import World, simulate_world
+from bccb.evaluate.live import live
+from bccb.evaluate.proposals import KNOWN, drive
 from bccb.evaluate.replay import replay
-from bccb.types import Floats, Ints
+from bccb.money import MICROS
+from bccb.types import Ints
 
 USERS, BUDGET, SEEDS = 20_000, 1_000.0, range(20)
 both_outcomes = pytest.mark.parametrize("outcome", ["conversion", "visit"])
@@ -20,51 +24,26 @@ both_outcomes = pytest.mark.parametrize("outcome", ["conversion", "visit"])
 pytestmark = pytest.mark.compiled
 
 
-class World(NamedTuple):
-    """Users as they come, with the true rate of each action."""
-
-    features: Floats  # (n, d)
-    costs: Floats  # (n, K)
-    rates: Floats  # (n, K+1)
-
-    @property
-    def effects(self) -> Floats:
-        """What each treatment adds to the rate, of shape (n, K)."""
-        return self.rates[:, 1:] - self.rates[:, :1]
-
-
-def world(seed: int, outcome: Outcome, treatments: int = 1, users: int = USERS) -> World:
-    log = simulate(users, seed=seed, outcome=outcome, treatments=treatments)
-    assert log.effects is not None
-    control = outcome_rates(load_model(), log.features, outcome)[0]
-    rates = np.column_stack([control, control[:, None] + log.effects])
-    return World(log.features, log.costs, rates)
-
-
-def live(policy: Policy, users: World, seed: int) -> Ints:
+def actions_in(world: World, policy: Policy) -> Ints:
     """Decide on all users one after the other, each outcome drawn at its true rate: the actions."""
-    drawn = np.random.default_rng((seed, 99)).random(len(users.costs))
-    actions = np.empty(len(drawn), np.int64)
-    for i in range(len(drawn)):
-        decision = policy.decide(users.features[i], users.costs[i])
-        actions[i] = decision.action
-        policy.observe(decision, float(drawn[i] < users.rates[i, decision.action]))
-    return actions
+    outcomes = (world.draws[:, None] < world.rates).astype(float)
+    order = np.arange(world.users)
+    return drive(policy, order, world.features, world.micros, KNOWN, outcomes).actions
 
 
-def value(users: World, actions: Ints) -> float:
+def value(world: World, actions: Ints) -> float:
     """What the actions cause, in truth."""
     treated = np.flatnonzero(actions)
-    return float(users.effects[treated, actions[treated] - 1].sum())
+    return float(world.effects[treated, actions[treated] - 1].sum())
 
 
-def fresh(users: World, seed: int, name: str = "pooled-bayes") -> Policy:
+def fresh(world: World, seed: int, name: str = "pooled-bayes") -> Policy:
     return bccb.make(
         name,
-        budget=BUDGET * len(users.costs) / USERS,
-        horizon=len(users.costs),
-        features=users.features.shape[1],
-        treatments=users.costs.shape[1],
+        budget=BUDGET,
+        horizon=world.users,
+        features=world.features.shape[1],
+        treatments=world.micros.shape[1],
         seed=seed,
     )
 
@@ -73,10 +52,10 @@ def fresh(users: World, seed: int, name: str = "pooled-bayes") -> Policy:
 def test_no_seed_collapses_and_each_spends_its_budget(outcome: Outcome) -> None:
     values = []
     for seed in SEEDS:
-        users = world(seed, outcome)
-        policy = fresh(users, seed)
-        values.append(value(users, live(policy, users, seed)))
-        assert 0.98 * BUDGET <= policy.spent <= BUDGET
+        world = simulate_world(USERS, seed, outcome)
+        run = live(fresh(world, seed), world)
+        values.append(run.value)
+        assert 0.98 * BUDGET <= run.spend <= BUDGET
     assert min(values) >= 0.7 * np.median(values)
 
 
@@ -98,19 +77,19 @@ def test_no_replay_collapses_and_each_spends_its_budget(outcome: Outcome) -> Non
 def test_spoilt_features_cost_little(outcome: Outcome) -> None:
     values: dict[str, list[float]] = {"plain": [], "spoilt": [], "blind": []}
     for seed in range(6):
-        users = world(seed, outcome)
+        world = simulate_world(USERS, seed, outcome)
         generator = np.random.default_rng(seed)
-        spoilt = users.features.copy()
+        spoilt = world.features.copy()
         spoilt[generator.random(spoilt.shape) < 0.01] = 1e6
         constant = np.full((USERS, 1), 3.0)
         columns = (spoilt, constant, spoilt[:, :3], spoilt[:, :3])
         for kind, features in (
-            ("plain", users.features),
+            ("plain", world.features),
             ("spoilt", np.hstack(columns)),
             ("blind", constant),
         ):
-            seen = users._replace(features=features)
-            values[kind].append(value(users, live(fresh(seen, seed), seen, seed)))
+            seen = replace(world, features=features)
+            values[kind].append(live(fresh(seen, seed), seen).value)
     plain, spoilt_, blind = (np.mean(values[kind]) for kind in ("plain", "spoilt", "blind"))
     assert spoilt_ > 0.8 * plain
     assert spoilt_ > blind
@@ -119,15 +98,14 @@ def test_spoilt_features_cost_little(outcome: Outcome) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_a_harmful_treatment_soon_does_little_harm(seed: int) -> None:
     """Money may still go to users whom it hardly moves, because their effect is not known."""
-    users = world(seed, "visit")
-    control = users.rates[:, 0]
-    harmful = users._replace(rates=np.column_stack([control, 0.4 * control]))
-    late = slice(-USERS // 4, None)
-    ended = World(*(part[late] for part in harmful))
+    world = simulate_world(USERS, seed, "visit")
+    control = world.rates[:, 0]
+    harmful = replace(world, rates=np.column_stack([control, 0.4 * control]))
     harm, treated = {}, {}
     for name in ("pooled-bayes", "cheapest-first"):
-        actions = live(fresh(harmful, seed, name), harmful, seed)[late]
-        harm[name], treated[name] = -value(ended, actions), np.count_nonzero(actions)
+        actions = actions_in(harmful, fresh(harmful, seed, name))
+        actions[: -USERS // 4] = 0  # only the last quarter counts
+        harm[name], treated[name] = -value(harmful, actions), np.count_nonzero(actions)
     average = -float(harmful.effects.mean())
     assert harm["cheapest-first"] > 0.8 * average * treated["cheapest-first"]
     assert harm["pooled-bayes"] < average / 3.0 * treated["pooled-bayes"]
@@ -148,36 +126,38 @@ def test_of_two_treatments_the_better_per_cost_is_used_more(
 ) -> None:
     generator = np.random.default_rng(seed)
     responsive = generator.normal(size=(USERS, 3))
-    users = World(
+    prices = generator.lognormal(0.0, 0.3, (USERS, 2)) * costs
+    world = World(
         features=responsive,
-        costs=generator.lognormal(0.0, 0.3, (USERS, 2)) * costs,
+        micros=np.ceil(prices * MICROS).astype(np.int64),
         rates=np.array(rates) * np.exp(0.3 * responsive[:, :1]),
+        draws=generator.random(USERS),
     )
-    used = np.bincount(live(fresh(users, seed), users, seed)[USERS // 2 :], minlength=3)[1:]
+    used = np.bincount(actions_in(world, fresh(world, seed))[USERS // 2 :], minlength=3)[1:]
     better = np.argmax((np.array(rates[1:]) - rates[0]) / costs)
     assert used[better] > 2 * used[1 - better]
 
 
 def test_hybrid_waits_for_history_and_then_knows_a_price() -> None:
-    users = world(1, "conversion")
-    policy = fresh(users, 1, "hybrid")
+    world = simulate_world(USERS, 1)
+    policy = fresh(world, 1, "hybrid")
     with pytest.raises(StateError, match="hybrid has learned nothing"):
-        policy.decide(users.features[0], users.costs[0])
+        policy.decide(world.features[0], world.costs[0])
     policy.learn(simulate(10_000, seed=77))
-    assert policy.decide(users.features[0], users.costs[0]).price > 0
+    assert policy.decide(world.features[0], world.costs[0]).price > 0
 
 
 def test_history_helps() -> None:
     gains = []
     for seed in range(8):
-        users = world(seed, "conversion")
+        world = simulate_world(USERS, seed)
         history: Log = simulate(50_000, seed=1_000 + seed)
         values = []
         for name in ("hybrid", "pooled-bayes"):
-            policy = fresh(users, seed, name)
+            policy = fresh(world, seed, name)
             if policy.needs_history:
                 policy.learn(history)
-            values.append(value(users, live(policy, users, seed)))
+            values.append(live(policy, world).value)
             assert 0.98 * BUDGET <= policy.spent <= BUDGET
         gains.append(values[0] / values[1])
     assert np.mean(gains) > 1.02

@@ -53,7 +53,7 @@ def test_the_table_shows_every_policy() -> None:
 def test_the_table_shows_what_the_command_prints(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """But for the time it took. Three policies stand for all, to be quick."""
+    """Except for the time it took. Three policies stand for all, to be quick."""
     quick = ("thompson", "bccb", "treat-all")
     options = [word for name in quick for word in ("--policy", name)]
     monkeypatch.setattr(sys, "argv", ["bccb", "compare", *options])

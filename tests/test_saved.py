@@ -90,8 +90,8 @@ def is_sound(kept: bytes) -> bool:
     for _ in range(12):
         x = generator.normal(size=policy.features)
         decision = policy.decide(x, generator.uniform(0.05, 2.0, policy.treatments))
-        told = (decision.price, decision.score, decision.cost, decision.probability)
-        assert np.isfinite(told).all()
+        answer = (decision.price, decision.score, decision.cost, decision.probability)
+        assert np.isfinite(answer).all()
         assert 0 <= decision.probability <= 1
         assert 0 <= policy.spent <= policy.budget
         policy.observe(decision, float(generator.random() < 0.5))

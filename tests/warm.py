@@ -5,6 +5,7 @@ Otherwise each of those processes compiles the same kernels at the same time.
 
 from __future__ import annotations
 
+import hashlib
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -17,18 +18,28 @@ from bccb.evaluate.replay import replay
 from bccb.kernels.jit import cache_folder
 from bccb.policies import POLICIES
 
-STAMP = "warm"  # in the folder of the compiled kernels
+PACKAGE = Path(bccb.__file__).parent
+# One policy for each composition, from the last, which compiles longest, to the first.
+COMPOSITIONS = [*{spec.composition: name for name, spec in POLICIES.items()}.values()][::-1]
+
+
+def stamp() -> Path:
+    """A file that tells that this was done for the sources in this folder.
+
+    Numba looks for compiled code by the path of its source, and checkouts share a cache.
+    """
+    return Path(cache_folder()) / f"warm-{hashlib.sha256(str(PACKAGE).encode()).hexdigest()[:16]}"
 
 
 def warm(processes: int) -> None:
     """Use every policy once, in so many processes; nothing where that was done before."""
-    stamp = Path(cache_folder()) / STAMP
-    if stamp.exists():
+    done = stamp()
+    if done.exists():
         return
     with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-        list(pool.map(use, POLICIES))
-    stamp.parent.mkdir(parents=True, exist_ok=True)  # there is none where it cannot be written
-    stamp.touch()
+        list(pool.map(use, COMPOSITIONS))
+    done.parent.mkdir(parents=True, exist_ok=True)  # there is none where it cannot be written
+    done.touch()
 
 
 def use(name: str) -> None:

@@ -28,8 +28,8 @@ def ran(
         monkeypatch.setattr(sys, "argv", ["bccb", "advise", *map(str, arguments)])
         with pytest.raises(SystemExit) as stopped:
             main()
-        told = capsys.readouterr()
-        return int(stopped.value.code or 0), told.out, told.err
+        printed = capsys.readouterr()
+        return int(stopped.value.code or 0), printed.out, printed.err
 
     return command
 
@@ -73,10 +73,10 @@ def test_a_trial_stands_for_the_users(ran: Ran, trial: Path, tmp_path: Path) -> 
                          "--json", path)  # fmt: skip
     assert status == 0
     assert "measured with 2,500 rows of history, you would have 5,000" in " ".join(out.split())
-    told = json.loads(path.read_text())
-    assert told["setting"]["measured_budget"] == 125
-    assert out.startswith(told["sentence"].split(":")[0])
-    assert {line["policy"] for line in told["rivals"]} == set(rivals_of(1))
+    answer = json.loads(path.read_text())
+    assert answer["setting"]["measured_budget"] == 125
+    assert out.startswith(answer["sentence"].split(":")[0])
+    assert {line["policy"] for line in answer["rivals"]} == set(rivals_of(1))
 
 
 @pytest.mark.parametrize(

@@ -42,8 +42,8 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         monkeypatch.setattr(sys, "argv", ["bccb", *arguments])
         with pytest.raises(SystemExit) as stopped:
             main()
-        told = capsys.readouterr()
-        return Ran(int(stopped.value.code or 0), told.out, told.err)
+        printed = capsys.readouterr()
+        return Ran(int(stopped.value.code or 0), printed.out, printed.err)
 
     return command
 
@@ -91,28 +91,26 @@ def test_compare_writes_every_run_as_json(run: Run, tmp_path: Path) -> None:
     ran = run("compare", *SMALL, *budgets, "--policy", "bccb", "--policy", "thompson",
               "--json", str(path))  # fmt: skip
     assert ran.status == 0
-    told = json.loads(path.read_text())
-    found = [(row["budget"], row["policy"], row["seed"]) for row in told["rows"]]
-    assert found == [(b, p, s) for b in (30, 60) for p in ("bccb", "thompson") for s in (1, 2)]
-    assert [(line["budget"], line["policy"]) for line in told["summary"]] == [
+    answer = json.loads(path.read_text())
+    results = [(row["budget"], row["policy"], row["seed"]) for row in answer["rows"]]
+    assert results == [(b, p, s) for b in (30, 60) for p in ("bccb", "thompson") for s in (1, 2)]
+    assert [(line["budget"], line["policy"]) for line in answer["summary"]] == [
         (b, p) for b in (30, 60) for p in ("bccb", "thompson")
     ]
     assert [file.name for file in tmp_path.iterdir()] == ["out.json"]
 
 
 def test_the_number_of_jobs_changes_no_figure(run: Run, tmp_path: Path) -> None:
-    told = []
+    answers = []
     for jobs in ("1", "2"):
         path = tmp_path / f"{jobs}.json"
         run("compare", *SMALL, "--jobs", jobs, "--json", str(path))
         rows = json.loads(path.read_text())["rows"]
-        told.append([{**row, "seconds": 0} for row in rows])
-    assert told[0] == told[1]
+        answers.append([{**row, "seconds": 0} for row in rows])
+    assert answers[0] == answers[1]
 
 
-def test_compare_reads_a_simulated_trial_without_being_told_its_columns(
-    run: Run, trial: Path
-) -> None:
+def test_compare_reads_a_simulated_trial_without_naming_its_columns(run: Run, trial: Path) -> None:
     ran = run("compare", "--data", str(trial), "--budget", "20", "--seeds", "1", "--users", "600")
     assert ran.status == 0
     assert "trial.parquet: 600 users, 1 seed, budget 20" in ran.out
@@ -313,13 +311,13 @@ def test_a_log_without_features_is_compared_all_the_same(run: Run, tmp_path: Pat
     assert "treats nobody: history has no features" in ran.out
 
 
-def test_the_version_is_told(run: Run) -> None:
+def test_the_version_is_printed(run: Run) -> None:
     ran = run("--version")
     assert ran.status == 0
     assert ran.out == f"bccb {bccb.__version__}\n"
 
 
-def test_a_file_is_told_its_features_and_that_costs_are_made_up(run: Run, table: Path) -> None:
+def test_notes_name_the_features_and_say_that_costs_are_made_up(run: Run, table: Path) -> None:
     columns = ["--treatment", "arm", "--control", "none", "--outcome", "sale"]
     ran = run("compare", "--data", str(table), *columns, "--features", "age,channel",
               "--budget", "10", "--seeds", "1", "--policy", "treat-all")  # fmt: skip

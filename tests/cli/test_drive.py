@@ -65,8 +65,8 @@ def drive(url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
         monkeypatch.setattr(sys, "argv", ["bccb", "drive", *map(str, arguments)])
         with pytest.raises(SystemExit) as stopped:
             main()
-        told = capsys.readouterr()
-        out, notes = (" ".join(text.split()) for text in told)
+        printed = capsys.readouterr()
+        out, notes = (" ".join(text.split()) for text in printed)
         return Ran(int(stopped.value.code or 0), out, notes)
 
     return command
@@ -74,9 +74,9 @@ def drive(url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
 
 def driven(client: Client, ran: Ran) -> Campaign:
     """The campaign that a command drove."""
-    found = re.search(r"driving campaign (\w+):", ran.notes)
-    assert found is not None, ran
-    return client.campaign(found[1])
+    result = re.search(r"driving campaign (\w+):", ran.notes)
+    assert result is not None, ran
+    return client.campaign(result[1])
 
 
 def log_of(client: Client, campaign: Campaign, folder: Path) -> list[dict[str, Any]]:
@@ -168,9 +168,9 @@ def test_the_log_of_the_service_is_evaluated_without_options(
         monkeypatch.setattr(sys, "argv", ["bccb", *words, "--policy", "treat-all"])
         with pytest.raises(SystemExit) as stopped:
             main()
-        told = capsys.readouterr()
-        assert not stopped.value.code, told.err
-        assert "log.parquet: 60 users" in told.out
+        printed = capsys.readouterr()
+        assert not stopped.value.code, printed.err
+        assert "log.parquet: 60 users" in printed.out
 
 
 def test_a_campaign_that_exists_is_driven_if_the_users_fit(
@@ -249,9 +249,7 @@ def test_ctrl_c_stops_it_and_settles_what_was_decided(url: str, client: Client) 
         (["--policy", "bcb"], "the service answered 422: .*'bcb'"),
     ],
 )
-def test_what_cannot_be_driven_is_told_in_a_line(
-    drive: Run, arguments: list[str], message: str
-) -> None:
+def test_what_cannot_be_driven_is_one_line(drive: Run, arguments: list[str], message: str) -> None:
     ran = drive(*arguments)
     assert ran.status == 2
     assert re.search(message, ran.notes), ran.notes

@@ -34,9 +34,9 @@ def printed(
         monkeypatch.setattr(sys, "argv", ["bccb", "evaluate", *map(str, arguments)])
         with pytest.raises(SystemExit) as stopped:
             main()
-        told = capsys.readouterr()
-        assert not stopped.value.code, told.err
-        return told.out
+        shown = capsys.readouterr()
+        assert not stopped.value.code, shown.err
+        return shown.out
 
     return command
 
@@ -117,7 +117,9 @@ def test_a_trial_is_evaluated_by_its_shares(printed: Callable[..., str], tmp_pat
     assert "every user had the same: 0.150, 0.850 (control first)" in " ".join(out.split())
 
 
-def test_thin_overlap_is_told_below_the_table(printed: Callable[..., str], tmp_path: Path) -> None:
+def test_thin_overlap_is_reported_below_the_table(
+    printed: Callable[..., str], tmp_path: Path
+) -> None:
     sure = replace(LOG, probabilities=np.ones(LOG.users))
     path = tmp_path / "sure.parquet"
     write_log(sure, path)

@@ -8,22 +8,22 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from processes import bccb, until
 
 from bccb.data import simulate, write_log
 from bccb.experiments.store import Store
 
-pytestmark = pytest.mark.compiled
+pytestmark = [pytest.mark.compiled, pytest.mark.slow_first]
 ONLY = ["--only", "crossover", "--only", "diagnostics"]
 HISTORY = ["--only", "history", "--only", "advantage"]
 
 
 def paper(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "bccb", "paper", "--out", str(folder), *options]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    jobs = () if "--jobs" in options else ("--jobs", "1")  # to start processes takes long
+    return bccb("paper", "--out", folder, *jobs, *options)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def test_a_users_own_trial_is_run_at_its_scale_and_written(trial: Path, tmp_path
     assert {path.stem for path in tmp_path.glob("*.svg")} == {"crossover", "diagnostics", "paths"}
 
 
-def test_what_history_is_worth_is_told_for_every_size(trial: Path, tmp_path: Path) -> None:
+def test_what_history_is_worth_is_reported_for_every_size(trial: Path, tmp_path: Path) -> None:
     done = paper(tmp_path, "--data", str(trial), "--seeds", "1:3", *HISTORY)
     assert done.returncode == 0, done.stderr
     rows = json.loads((tmp_path / "history-table.json").read_text())
@@ -62,16 +62,16 @@ def test_what_history_is_worth_is_told_for_every_size(trial: Path, tmp_path: Pat
 
 
 def test_jobs_change_no_figure_and_a_second_run_makes_nothing(trial: Path, tmp_path: Path) -> None:
-    told = []
+    answers = []
     for jobs in ("1", "2"):
         folder = tmp_path / jobs
         paper(folder, "--data", str(trial), "--seeds", "1:3", "--jobs", jobs, *ONLY)
-        told.append(tables(folder))
+        answers.append(tables(folder))
         stored = (folder / "runs.jsonl").read_bytes()
         assert paper(folder, "--data", str(trial), "--seeds", "1:3", *ONLY).returncode == 0
         assert (folder / "runs.jsonl").read_bytes() == stored
-    assert told[0] == told[1]
-    assert len(told[0]) == 4
+    assert answers[0] == answers[1]
+    assert len(answers[0]) == 4
 
 
 def test_a_killed_run_goes_on_where_it_stopped(trial: Path, tmp_path: Path) -> None:
@@ -81,11 +81,8 @@ def test_a_killed_run_goes_on_where_it_stopped(trial: Path, tmp_path: Path) -> N
     command = [sys.executable, "-m", "bccb", "paper", "--out", str(folder), *options]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     store = folder / "runs.jsonl"
-    limit = time.monotonic() + 60
-    while not (store.exists() and store.read_bytes().count(b"\n") > 5):
-        assert child.poll() is None
-        assert time.monotonic() < limit
-        time.sleep(0.005)
+    until(lambda: store.exists() and store.read_bytes().count(b"\n") > 5, 60.0)
+    assert child.poll() is None
     os.kill(child.pid, signal.SIGKILL)
     child.communicate()
     kept = store.read_bytes()

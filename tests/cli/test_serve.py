@@ -35,14 +35,14 @@ def one_error(ran: subprocess.CompletedProcess[str]) -> str:
 
 
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT], ids=lambda by: by.name)
-def test_a_signal_ends_the_service_in_peace(ledger: Path, by: signal.Signals) -> None:
+def test_a_signal_stops_the_service_cleanly(ledger: Path, by: signal.Signals) -> None:
     with serving(ledger) as server:
         assert server.port != 0
         campaign = server.open()
         assert server.decide(campaign, "u0").status_code == 200
         assert server.stop(by) == 0
-        told = server.stderr().splitlines()
-    assert told == [f"ledger {ledger} · API at /docs · Ctrl-C to stop", "stopped"]
+        message = server.stderr().splitlines()
+    assert message == [f"ledger {ledger} · API at /docs · Ctrl-C to stop", "stopped"]
     with closing(sqlite3.connect(ledger)) as file:  # everything is in a snapshot
         kept = file.execute("SELECT campaign, sequence FROM snapshots").fetchall()
         assert kept == file.execute("SELECT key, sequence FROM campaigns").fetchall()
@@ -58,14 +58,14 @@ def test_a_second_service_on_a_ledger_is_refused_and_the_first_goes_on(ledger: P
         assert one_error(ran) == f"error: another process serves the ledger {ledger}"
         assert server.decide(campaign, "u0").status_code == 200
         ran = bccb("serve", "--port", server.port, "--ledger", ledger.with_name("other.sqlite"))
-        told = one_error(ran)
-        assert told.startswith(f"error: address is '127.0.0.1:{server.port}', but must be free")
+        message = one_error(ran)
+        assert message.startswith(f"error: address is '127.0.0.1:{server.port}', but must be free")
         assert not ledger.with_name("other.sqlite").exists()
         assert server.decide(campaign, "u1").status_code == 200
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--host", "no.such.host.invalid"], "no.such.host.invalid can be reached from"),
         (["--port", "70000"], "address is '127.0.0.1:70000', but must be"),
@@ -73,19 +73,21 @@ def test_a_second_service_on_a_ledger_is_refused_and_the_first_goes_on(ledger: P
     ],
 )
 def test_what_cannot_be_served_is_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], told: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     ran = bccb("serve", *(["--port", 0] if "--port" not in arguments else []), *arguments)
-    assert one_error(ran).startswith(f"error: {told}")
+    assert one_error(ran).startswith(f"error: {message}")
 
 
 def test_without_keys_an_open_address_is_refused_before_anything_is_opened(ledger: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         ran = bccb("serve", "--host", "0.0.0.0", "--port", port, "--ledger", ledger)
-    told = one_error(ran)
-    assert told.startswith("error: 0.0.0.0 can be reached from elsewhere, and there is no API key")
+    message = one_error(ran)
+    assert message.startswith(
+        "error: 0.0.0.0 can be reached from elsewhere, and there is no API key"
+    )
     assert not ledger.exists()
 
 
@@ -130,8 +132,8 @@ def test_keys_are_made_listed_and_revoked(ledger: Path) -> None:
 
 def test_what_is_not_there_is_not_made_by_looking(ledger: Path) -> None:
     for arguments in (("keys", "list", "--ledger", ledger), ("ledger", "verify", ledger)):
-        told = one_error(bccb(*arguments))
-        assert told == f"error: there is no ledger {ledger}: `bccb serve` makes it"
+        message = one_error(bccb(*arguments))
+        assert message == f"error: there is no ledger {ledger}: `bccb serve` makes it"
     assert not ledger.exists()
 
 
@@ -158,10 +160,10 @@ def test_help_has_an_example(arguments: list[str], example: str) -> None:
     assert example in " ".join(ran.stdout.replace("│", " ").split())
 
 
-def test_the_service_is_told_of_where_the_lab_is(ledger: Path) -> None:
-    told = bccb("--help").stdout
-    lab, service = told.index("The lab"), told.index("The service")
-    assert lab < told.index(" compare ") < service < told.index(" serve ")
+def test_the_help_lists_the_service_after_the_lab(ledger: Path) -> None:
+    printed = bccb("--help").stdout
+    lab, service = printed.index("The lab"), printed.index("The service")
+    assert lab < printed.index(" compare ") < service < printed.index(" serve ")
 
 
 BLOCKED = {
@@ -178,11 +180,11 @@ def test_a_command_whose_libraries_are_missing_says_which_extra_brings_them(
     monkeypatch.chdir(tmp_path)
     arguments, modules = BLOCKED[name]
     hook = f"import sys\nfor name in {modules}: sys.modules[name] = None"
-    told = one_error(bccb(*arguments, hook=hook))
+    message = one_error(bccb(*arguments, hook=hook))
     assert re.fullmatch(
-        r"error: (\S+) is not installed: pip install 'bccb\[(serve|client)\]'", told
-    ), told
-    assert any(module in told for module in modules)
+        r"error: (\S+) is not installed: pip install 'bccb\[(serve|client)\]'", message
+    ), message
+    assert any(module in message for module in modules)
     listed = bccb("--help", hook=hook)  # and all other commands are as good as ever
     assert listed.returncode == 0
     assert list(tmp_path.iterdir()) == []

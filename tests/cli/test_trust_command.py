@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import bccb
 
 from bccb.experiments.report import Report
 from bccb.experiments.trust_study import TRUST
 from bccb.policies import POLICIES
 
-pytestmark = pytest.mark.compiled
+pytestmark = [pytest.mark.compiled, pytest.mark.slow_first]
 SMALL = [
     *("--quick", "--users", "300", "--users", "600", "--users", "1200", "--seeds", "2"),
     *("--repetitions", "2", "--comparisons", "2", "--jobs", "1"),
@@ -21,8 +21,7 @@ SMALL = [
 
 
 def trust(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "bccb", "trust", "--out", str(folder), *options]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return bccb("trust", "--out", folder, *options, columns=80)
 
 
 def test_a_run_prints_tables_that_fit_and_writes_what_it_found(tmp_path: Path) -> None:
@@ -33,9 +32,9 @@ def test_a_run_prints_tables_that_fit_and_writes_what_it_found(tmp_path: Path) -
     titles = [one.title for one in TRUST.experiments if one.name != "curves"]
     for text in ("What held", *titles, *POLICIES):
         assert text in done.stdout
-    told = json.loads((tmp_path / "trust.json").read_text())
-    assert told["setup"]["sizes"] == [300, 600, 1200]
-    assert (tmp_path / "trust.md").read_text() == Report(TRUST, told).markdown()
+    answer = json.loads((tmp_path / "trust.json").read_text())
+    assert answer["setup"]["sizes"] == [300, 600, 1200]
+    assert (tmp_path / "trust.md").read_text() == Report(TRUST, answer).markdown()
     names = {path.name for path in tmp_path.glob("*.svg")}
     assert names == {"curves.svg", "estimators.svg", "twins.svg"}
     assert "<svg" in (tmp_path / "report.html").read_text()

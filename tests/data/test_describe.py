@@ -1,4 +1,4 @@
-"""Figures of a log agree with naive references, and randomised logs are told from others."""
+"""Figures of a log agree with naive references, and randomised logs are recognised."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ def test_balance_agrees_with_a_naive_reference(treatments: int) -> None:
     assert balance.degrees == 3 * treatments
     assert balance.p_value == pytest.approx(stats.chi2.sf(balance.statistic, balance.degrees))
     differences = [naive_difference(log, k, j) for k in range(1, treatments + 1) for j in range(3)]
-    found = [value for row in balance.differences.values() for value in row.values()]
-    assert found == pytest.approx(differences, rel=1e-9)
+    results = [value for row in balance.differences.values() for value in row.values()]
+    assert results == pytest.approx(differences, rel=1e-9)
     assert balance.largest == pytest.approx(max(map(abs, differences)))
     assert list(balance.differences) == list(log.treatment_names)
 
@@ -184,7 +184,7 @@ def test_a_log_whose_arm_follows_a_feature_does_not_look_randomised() -> None:
     assert "standard deviations between treatment-2 and control" in balance.verdict
 
 
-def test_small_but_clear_differences_are_told_apart() -> None:
+def test_small_but_clear_differences_are_distinguished() -> None:
     log = randomised(100_000)
     features = log.features.copy()
     features[:, 1] += 0.05 * features[:, 1].std() * log.actions

@@ -43,28 +43,28 @@ def test_a_feature_that_is_the_outcome_in_disguise_is_named() -> None:
     sale = (generator.random(2_000) < 0.1).astype(np.float64)
     noise = generator.normal(size=(2, 2_000))
     features = {"age": noise[0], "basket": 5 * sale + 0.5 * noise[1], "refusals": -sale}
-    found = leaks(log_of(features, sale))
-    assert [leak.feature for leak in found] == ["basket", "refusals"]
-    assert found[0].area > 0.98
-    assert "feature basket alone tells the outcome" in found[0].warning
+    result = leaks(log_of(features, sale))
+    assert [leak.feature for leak in result] == ["basket", "refusals"]
+    assert result[0].area > 0.98
+    assert "feature basket alone tells the outcome" in result[0].warning
 
 
 def test_a_step_that_every_conversion_passes_is_named_though_its_area_is_smaller() -> None:
     generator = np.random.default_rng(2)
     visit = (generator.random(20_000) < 0.2).astype(np.float64)
     sale = visit * (generator.random(20_000) < 0.1)
-    (found,) = leaks(log_of({"visit": visit, "age": generator.normal(size=20_000)}, sale))
-    assert found.feature == "visit"
-    assert found.area < 0.98
-    assert f"the outcome is 0 in all {int((visit == 0).sum()):,} rows" in found.warning
+    (result,) = leaks(log_of({"visit": visit, "age": generator.normal(size=20_000)}, sale))
+    assert result.feature == "visit"
+    assert result.area < 0.98
+    assert f"the outcome is 0 in all {int((visit == 0).sum()):,} rows" in result.warning
 
 
 def test_a_value_at_which_everybody_converts_is_named() -> None:
     generator = np.random.default_rng(3)
     sale = (generator.random(5_000) < 0.1).astype(np.float64)
     coupon = sale * (generator.random(5_000) < 0.5)
-    (found,) = leaks(log_of({"coupon": coupon}, sale))
-    assert f"the outcome is 1 in all {int(coupon.sum()):,} rows" in found.warning
+    (result,) = leaks(log_of({"coupon": coupon}, sale))
+    assert f"the outcome is 1 in all {int(coupon.sum()):,} rows" in result.warning
 
 
 def test_a_tail_without_a_conversion_is_no_leak() -> None:
@@ -103,5 +103,5 @@ def test_the_public_trials_have_no_leak_but_what_came_after_is_named() -> None:
     ):
         assert leaks(read_log(folder / file, preset(name))) == (), name
     after = Columns("segment", "No E-Mail", "conversion", features=("visit", "spend", "history"))
-    found = leaks(read_log(folder / "hillstrom.csv.gz", after))
-    assert [leak.feature for leak in found] == ["visit", "spend"]
+    result = leaks(read_log(folder / "hillstrom.csv.gz", after))
+    assert [leak.feature for leak in result] == ["visit", "spend"]

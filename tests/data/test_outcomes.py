@@ -30,28 +30,28 @@ from bccb.errors import InputError
 def test_the_word_that_means_yes_counts_as_1(
     words: list[str], values: dict[str, int], kind: type[pl.DataType]
 ) -> None:
-    numbers, told = as_numbers(pl.Series("sale", words, dtype=kind), None)
-    assert told == values
+    numbers, meaning = as_numbers(pl.Series("sale", words, dtype=kind), None)
+    assert meaning == values
     assert numbers.to_list() == [values[word.strip().lower()] for word in words]
     assert numbers.name == "sale"
 
 
 def test_true_counts_as_1() -> None:
-    numbers, told = as_numbers(pl.Series("sale", [True, False]), None)
+    numbers, meaning = as_numbers(pl.Series("sale", [True, False]), None)
     assert numbers.to_list() == [1.0, 0.0]
-    assert told == {"true": 1, "false": 0}
+    assert meaning == {"true": 1, "false": 0}
 
 
 def test_numbers_stay_what_they_are() -> None:
-    numbers, told = as_numbers(pl.Series("sale", [0.25, 1.0]), None)
+    numbers, meaning = as_numbers(pl.Series("sale", [0.25, 1.0]), None)
     assert numbers.to_list() == [0.25, 1.0]
-    assert told == {}
+    assert meaning == {}
 
 
 def test_the_text_that_counts_as_1_can_be_named() -> None:
-    numbers, told = as_numbers(pl.Series("plan", ["Gold", "none", "gold"]), "GOLD")
+    numbers, meaning = as_numbers(pl.Series("plan", ["Gold", "none", "gold"]), "GOLD")
     assert numbers.to_list() == [1.0, 0.0, 1.0]
-    assert told == {"gold": 1, "none": 0}
+    assert meaning == {"gold": 1, "none": 0}
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
@@ -16,18 +14,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
+from tables import assert_same, write_csv, write_gzip, write_lines, write_parquet
 
-from bccb.data import lognormal, preset, read_log, simulate, write_log
+from bccb.data import lognormal, read_log
 from bccb.data.readers import read_complete_rows
 from bccb.data.schema import Columns
 from bccb.errors import InputError, MissingExtraError
-from bccb.money import cost_micros
-from bccb.types import ROWS, Log
 
 COLUMNS = Columns(treatment="arm", control="none", outcome="sale", cost="price")
+
+
 TRIAL: dict[str, list[Any]] = {
     "arm": ["none", "mail", "call", "none", "mail", "call"],
     "sale": [0, 1, 0, 0, 1, 1],
@@ -36,22 +32,6 @@ TRIAL: dict[str, list[Any]] = {
     "city": ["Rome", "Oslo", "Rome", "Rome", "Bern", "Oslo"],
     "loyal": [True, True, False, True, True, False],
 }
-
-
-def write_csv(frame: pl.DataFrame, path: Path) -> None:
-    frame.write_csv(path)
-
-
-def write_gzip(frame: pl.DataFrame, path: Path) -> None:
-    path.write_bytes(gzip.compress(frame.write_csv().encode()))
-
-
-def write_parquet(frame: pl.DataFrame, path: Path) -> None:
-    frame.write_parquet(path)
-
-
-def write_lines(frame: pl.DataFrame, path: Path) -> None:
-    frame.write_ndjson(path)
 
 
 FORMATS = {
@@ -72,13 +52,6 @@ def saved(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Path]
         return path
 
     return save
-
-
-def assert_same(one: Log, other: Log) -> None:
-    for field in (*ROWS, "known_shares"):
-        np.testing.assert_array_equal(getattr(one, field), getattr(other, field), err_msg=field)
-    assert one.feature_names == other.feature_names
-    assert one.treatment_names == other.treatment_names
 
 
 def test_every_format_gives_the_same_log(saved: Callable[..., Path]) -> None:
@@ -294,6 +267,8 @@ def test_columns_of_other_types_are_refused(tmp_path: Path) -> None:
 
 
 WHOLE = gzip.compress(b"arm,sale,price\n" + b"none,0,1\nmail,1,1\n" * 1000, mtime=0)
+
+
 GOOD_HEAD = b"arm,sale,age,price\n" + b"none,0,1,1\nmail,1,1,1\n" * 6000
 
 
@@ -364,105 +339,6 @@ def test_polars_is_not_imported_before_it_is_needed() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
-names = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=8)
-
-
-@st.composite
-def logs(draw: st.DrawFn) -> Log:
-    """Logs of any names and values, with at least one row for each arm."""
-    treatments, width = draw(st.integers(1, 3)), draw(st.integers(0, 3))
-    users = draw(st.integers(treatments + 1, 12))
-    extra = draw(st.lists(st.integers(0, treatments), min_size=users, max_size=users))
-    actions = np.array([*range(treatments + 1), *extra[treatments + 1 :]])
-
-    def matrix(columns: int, low: float, high: float) -> Any:
-        return draw(hnp.arrays(np.float64, (users, columns), elements=st.floats(low, high)))
-
-    def distinct(size: int, prefix: str) -> tuple[str, ...]:
-        found = draw(st.lists(names, min_size=size, max_size=size, unique=True))
-        return tuple(prefix + name for name in found)
-
-    return Log(
-        features=matrix(width, -1e100, 1e100),
-        actions=actions,
-        outcomes=matrix(1, 0, 1)[:, 0],
-        micros=cost_micros(matrix(treatments, 1e-6, 1e6)),
-        feature_names=distinct(width, "x"),
-        treatment_names=distinct(treatments, "t"),
-        known_shares=draw(st.none() | st.just(np.full(treatments + 1, 1 / (treatments + 1)))),
-        effects=matrix(treatments, -1, 1) if draw(st.booleans()) else None,
-        probabilities=matrix(1, 1e-9, 1)[:, 0] if draw(st.booleans()) else None,
-    )
-
-
-@settings(deadline=None)
-@given(log=logs())
-def test_a_log_is_read_back_as_it_was_written(log: Log) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "log.parquet"
-        write_log(log, path)
-        assert_same(read_log(path), log)
-        assert os.listdir(folder) == ["log.parquet"]
-
-
-@pytest.fixture(params=[1, 2])
-def log(request: pytest.FixtureRequest) -> Log:
-    treatments = request.param
-    generator = np.random.default_rng(5)
-    return Log(
-        features=generator.normal(size=(90, 2)),
-        actions=np.arange(90) % (treatments + 1),
-        outcomes=generator.random(90),
-        micros=lognormal(90, treatments),
-        treatment_names=("mail", "call")[:treatments],
-        effects=generator.uniform(-1, 1, (90, treatments)),
-    )
-
-
-def test_a_written_file_names_its_columns(log: Log, tmp_path: Path) -> None:
-    write_log(log, tmp_path / "log.parquet")
-    present = pl.read_parquet(tmp_path / "log.parquet").columns
-    costs = {1: ["cost", "effect"], 2: ["cost:mail", "cost:call", "effect:mail", "effect:call"]}
-    assert present == ["treatment", "outcome", "x0", "x1", *costs[log.treatments]]
-    assert_same(read_log(tmp_path / "log.parquet"), log)
-
-
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(
-    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "log.parquet"
-    path.write_text("old")
-
-    def fail(frame: pl.DataFrame, file: Path, **options: Any) -> None:
-        Path(file).write_text("half")
-        raise OSError("the disk is full")
-
-    monkeypatch.setattr(pl.DataFrame, "write_parquet", fail)
-    with pytest.raises(InputError, match=r"a file that can be written \(the disk is full\)"):
-        write_log(log, path)
-    assert path.read_text() == "old"
-    assert os.listdir(tmp_path) == ["log.parquet"]
-
-
-def test_logs_that_cannot_be_written_are_refused(log: Log, tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError,
-        match=r"path is '.*log.csv.gz', but must be a file that ends in '.parquet', '.csv'",
-    ):
-        write_log(log, tmp_path / "log.csv.gz")
-    with pytest.raises(InputError, match=r"log.parquet', but must be a file that can be written"):
-        write_log(log, tmp_path / "absent" / "log.parquet")
-    last = log.treatment_names[-1]
-    cost = "cost" if log.treatments == 1 else f"cost:{last}"
-    for name in ("treatment", "outcome", cost):
-        with pytest.raises(InputError, match=f"feature is '{name}', but must be none of"):
-            write_log(replace(log, feature_names=("x0", name)), tmp_path / "log.parquet")
-    clash = replace(log, treatment_names=("control", "call")[: log.treatments])
-    with pytest.raises(InputError, match="control is 'control', but must be none of"):
-        write_log(clash, tmp_path / "log.parquet")
-    assert os.listdir(tmp_path) == []
-
-
 def test_a_file_that_does_not_tell_its_columns_needs_them_given(
     saved: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -477,77 +353,11 @@ def test_a_file_that_does_not_tell_its_columns_needs_them_given(
             read_log(other)
 
 
-def real(name: str) -> Path:
-    folder = os.environ.get("BCCB_DATA")
-    if not folder:
-        pytest.skip("BCCB_DATA does not name the folder with the real trials")
-    if not (Path(folder) / name).exists():
-        pytest.skip(f"{name} is not in the folder that BCCB_DATA names")
-    return Path(folder) / name
-
-
-@pytest.mark.data
-def test_criteo_is_read_with_its_known_rates() -> None:
-    path = real("criteo_uplift_200k.parquet")
-    log = read_log(path, preset("criteo"))
-    assert (log.users, log.treatments, log.features.shape[1]) == (200_000, 1, 12)
-    assert log.shares[1] == pytest.approx(0.8504, abs=5e-5)
-    rates = [log.outcomes[log.actions == arm].mean() for arm in (0, 1)]
-    assert rates == pytest.approx([0.00184, 0.00309], abs=5e-6)
-    visits = read_log(path, replace(preset("criteo"), outcome="visit"))
-    rates = [visits.outcomes[visits.actions == arm].mean() for arm in (0, 1)]
-    assert rates == pytest.approx([0.0381, 0.0486], abs=5e-5)
-    np.testing.assert_array_equal(log.costs, visits.costs)
-
-
-@pytest.mark.data
-def test_criteo_is_read_as_published(tmp_path: Path) -> None:
-    frame = pl.read_parquet(real("criteo_uplift_200k.parquet")).with_columns(exposure=pl.lit(0))
-    write_gzip(frame, tmp_path / "criteo.csv.gz")
-    published = read_log(tmp_path / "criteo.csv.gz", preset("criteo"))
-    log = read_log(real("criteo_uplift_200k.parquet"), preset("criteo"))
-    np.testing.assert_allclose(published.features, log.features, rtol=1e-6)
-    np.testing.assert_array_equal(published.outcomes, log.outcomes)
-    np.testing.assert_array_equal(published.actions, log.actions)
-
-
-@pytest.mark.data
-def test_hillstrom_is_read_with_two_treatments_or_one() -> None:
-    path = real("hillstrom.csv.gz")
-    log = read_log(path, preset("hillstrom"))
-    assert log.users == 64_000
-    assert log.treatment_names == ("Mens E-Mail", "Womens E-Mail")
-    assert np.bincount(log.actions).tolist() == [21_306, 21_307, 21_387]
-    assert {"channel=Phone", "channel=Multichannel", "zip_code=Rural"} <= set(log.feature_names)
-    assert "channel=Web" not in log.feature_names  # the most frequent one
-    womens = read_log(path, replace(preset("hillstrom"), treatments=("Womens E-Mail",)))
-    assert np.bincount(womens.actions).tolist() == [21_306, 21_387]
-    message = "outcome column 'spend' is .*, but must be from 0 to 1"
-    with pytest.raises(InputError, match=message):
-        read_log(path, replace(preset("hillstrom"), outcome="spend"))
-
-
-@pytest.mark.data
-def test_starbucks_is_read_with_its_known_rates() -> None:
-    log = read_log(real("starbucks_promotion.parquet"), preset("starbucks"))
-    assert log.users == 126_184
-    assert log.feature_names == tuple(f"V{j}" for j in range(1, 8))
-    rates = [log.outcomes[log.actions == arm].mean() for arm in (0, 1)]
-    assert rates == pytest.approx([0.0073, 0.0168], abs=5e-5)
-
-
 def test_a_name_that_stands_twice_in_the_header_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "twice.csv"
     path.write_text("x,arm,sale,sale\n1,0,1,1\n2,1,0,0\n")
     with pytest.raises(InputError, match="the header is 'sale', but must be a name that no other"):
         read_log(path, Columns("arm", "0", "sale"))
-
-
-def test_costs_and_true_effects_of_a_written_file_are_never_features(tmp_path: Path) -> None:
-    path = tmp_path / "t.parquet"
-    write_log(simulate(100, seed=1), path)
-    log = read_log(path, Columns("treatment", "control", "outcome"))
-    assert log.feature_names == tuple(f"f{j}" for j in range(12))
 
 
 def test_probabilities_are_read_and_are_no_feature(saved: Callable[..., Path]) -> None:
@@ -556,15 +366,6 @@ def test_probabilities_are_read_and_are_no_feature(saved: Callable[..., Path]) -
     assert log.probabilities is not None
     assert log.probabilities.tolist() == chance
     assert "chance" not in log.feature_names
-
-
-def test_stored_probabilities_stay_those_of_the_stored_arms(log: Log, tmp_path: Path) -> None:
-    """Or a log of decisions would be taken for a randomised trial."""
-    path = tmp_path / "log.parquet"
-    write_log(replace(log, probabilities=np.full(90, 0.5)), path)
-    again = read_log(path, Columns("treatment", "control", "outcome"))
-    assert again.probabilities is not None
-    assert again.feature_names == ("x0", "x1")
 
 
 def test_probabilities_among_all_arms_are_not_read_for_some_of_them(

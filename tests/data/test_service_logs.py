@@ -135,8 +135,8 @@ def ran(
         monkeypatch.setattr(sys, "argv", ["bccb", *map(str, arguments)])
         with pytest.raises(SystemExit):
             main()
-        told = capsys.readouterr()
-        return " ".join(told.out.split()), " ".join(told.err.split())
+        printed = capsys.readouterr()
+        return " ".join(printed.out.split()), " ".join(printed.err.split())
 
     return command
 

@@ -172,14 +172,14 @@ def test_after_a_drift_old_models_miss_the_effects_and_new_ones_find_them(
     halves = slice(0, 60_000), slice(60_000, None)
     models = [LogisticRegression().fit(z[half], log.outcomes[half]) for half in halves]
 
-    def found(model: LogisticRegression, half: slice) -> float:
+    def share_of_effects(model: LogisticRegression, half: slice) -> float:
         effects = log.effects[half, 0] if log.effects is not None else np.empty(0)
         best = np.argsort(-model.decision_function(z[half]))[: len(effects) // 10]
         return float(effects[best].sum() / effects.sum())
 
-    assert found(models[0], halves[0]) > 0.7
-    assert found(models[0], halves[1]) < 0.2
-    assert found(models[1], halves[1]) > 0.7
+    assert share_of_effects(models[0], halves[0]) > 0.7
+    assert share_of_effects(models[0], halves[1]) < 0.2
+    assert share_of_effects(models[1], halves[1]) > 0.7
 
 
 @pytest.fixture(scope="module")

@@ -23,8 +23,8 @@ def test_the_users_are_those_of_the_simulated_trial(treatments: int) -> None:
 
 def test_rates_are_those_of_the_model() -> None:
     world = simulate_world(60_000, seed=4)  # more than one block
-    told = outcome_rates(load_model(), world.features, "conversion")
-    np.testing.assert_allclose(world.rates, told.T, atol=1e-15)
+    answer = outcome_rates(load_model(), world.features, "conversion")
+    np.testing.assert_allclose(world.rates, answer.T, atol=1e-15)
 
 
 def test_outcomes_come_at_their_rates_and_an_action_that_helps_takes_nothing_away() -> None:

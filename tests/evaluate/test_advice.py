@@ -41,18 +41,18 @@ def test_every_rival_has_its_figures_and_the_recommended_is_first(cold: Advice) 
 
 
 def test_the_figures_are_plain(cold: Advice) -> None:
-    told = json.loads(json.dumps(cold.figures()))
-    assert told["choice"]["recommended"] == cold.recommended
-    assert len(told["runs"]) == 4 * len(rivals_of(0))
+    answer = json.loads(json.dumps(cold.figures()))
+    assert answer["choice"]["recommended"] == cold.recommended
+    assert len(answer["runs"]) == 4 * len(rivals_of(0))
 
 
 def test_the_seeds_that_choose_are_not_those_that_estimate() -> None:
     """The first two seeds flatter thompson, the last two tell that bccb is as good or better."""
-    found = conclude(COLD, runs_of(thompson=[9, 9, 1, 2], bccb=[5, 4, 3, 3]), {})
-    assert found.recommended == "thompson"
-    assert found.rival("thompson").incremental == 1.5
-    assert found.rival("bccb").behind == -1.5
-    low, high = found.rival("bccb").interval
+    result = conclude(COLD, runs_of(thompson=[9, 9, 1, 2], bccb=[5, 4, 3, 3]), {})
+    assert result.recommended == "thompson"
+    assert result.rival("thompson").incremental == 1.5
+    assert result.rival("bccb").behind == -1.5
+    low, high = result.rival("bccb").interval
     assert (low + high) / 2 == pytest.approx(-1.5)
 
 
@@ -65,8 +65,8 @@ def test_the_split_takes_luck_out_of_the_difference() -> None:
         runs = [
             RivalRun(n, s, float(v), 1.0, 1) for n, of in values.items() for s, v in enumerate(of)
         ]
-        found = conclude(COLD, runs, {})
-        split.append(np.mean([rival.behind for rival in found.rivals[1:]]))
+        result = conclude(COLD, runs, {})
+        split.append(np.mean([rival.behind for rival in result.rivals[1:]]))
         best = max(names, key=lambda name: values[name].mean())
         naive.append(np.mean([values[best].mean() - values[n].mean() for n in names if n != best]))
     assert np.mean(naive) > 1.0
@@ -75,13 +75,13 @@ def test_the_split_takes_luck_out_of_the_difference() -> None:
 
 @pytest.mark.compiled
 def test_a_trial_is_halved_and_keeps_the_money_for_each_user() -> None:
-    found = advise(500.0, 10_000, TRIAL, seeds=range(4))
-    setting = found.setting
+    result = advise(500.0, 10_000, TRIAL, seeds=range(4))
+    setting = result.setting
     assert setting.measured_users == setting.measured_history == 2_500
     assert setting.history == 5_000
     assert setting.measured_budget == pytest.approx(500 / 10_000 * 2_500)
-    assert {rival.policy for rival in found.rivals} == set(rivals_of(1))
-    assert all(run.spend <= setting.measured_budget for run in found.runs)
+    assert {rival.policy for rival in result.rivals} == set(rivals_of(1))
+    assert all(run.spend <= setting.measured_budget for run in result.runs)
 
 
 @pytest.mark.compiled
@@ -101,13 +101,13 @@ def test_in_a_trial_all_seeds_choose_and_estimate_with_wider_intervals() -> None
     setting = replace(COLD, outcome=None, history=4)
     values = {"bccb": [5.0, 4, 3, 3], "thompson": [9.0, 9, 1, 2], "treat_all": [0.0, 0, 0, 1]}
     gains = {name: np.zeros(4) for name in ("bccb", "thompson", "treat-all")}
-    found = conclude(setting, runs_of(**values), gains)
-    assert found.rival("bccb").incremental == 3.75
+    result = conclude(setting, runs_of(**values), gains)
+    assert result.rival("bccb").incremental == 3.75
     alone = conclude(replace(COLD, outcome="visit"), runs_of(**values), {})
     assert alone.rival("bccb").incremental == 3.0
-    doubtful = {**gains, found.recommended: np.array([40.0, -40, 20, 0])}
+    doubtful = {**gains, result.recommended: np.array([40.0, -40, 20, 0])}
     wider = conclude(setting, runs_of(**values), doubtful)
-    assert width(wider) > width(found)
+    assert width(wider) > width(result)
 
 
 def width(advice: Advice) -> float:
@@ -116,7 +116,7 @@ def width(advice: Advice) -> float:
 
 def test_the_number_of_jobs_changes_no_figure(cold: Advice) -> None:
     heard: list[tuple[int, int, str]] = []
-    found = advise(
+    result = advise(
         40.0,
         800,
         seeds=range(4),
@@ -124,8 +124,8 @@ def test_the_number_of_jobs_changes_no_figure(cold: Advice) -> None:
         jobs=2,
         progress=lambda *done: heard.append(done),
     )
-    assert found.figures() == cold.figures()
-    assert [done for done, *_ in heard] == list(range(1, len(found.runs) + 1))
+    assert result.figures() == cold.figures()
+    assert [done for done, *_ in heard] == list(range(1, len(result.runs) + 1))
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_a_log_of_decisions_is_refused() -> None:
 
 
 @pytest.mark.compiled
-def test_with_users_and_money_enough_the_learner_is_told_apart_from_the_simplest() -> None:
-    found = advise(400.0, 8_000, outcome="visit", seeds=range(8))
-    assert found.recommended == "pooled-bayes"
-    assert found.rival("cheapest-first").interval.low > 0
+def test_with_users_and_money_enough_the_learner_is_distinguished_from_the_simplest() -> None:
+    result = advise(400.0, 8_000, outcome="visit", seeds=range(8))
+    assert result.recommended == "pooled-bayes"
+    assert result.rival("cheapest-first").interval.low > 0

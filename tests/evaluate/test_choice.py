@@ -14,35 +14,35 @@ def evidence(**values: list[float]) -> Evidence:
     return Evidence({name.replace("_", "-"): np.array(each) for name, each in values.items()})
 
 
-def test_the_highest_mean_is_recommended_where_it_is_told_apart() -> None:
-    found = choose(evidence(pooled_bayes=[5, 6, 5, 6], hybrid=[9, 9, 8, 9], bccb=[1, 2, 1, 1]))
-    assert (found.recommended, found.best) == ("hybrid", "hybrid")
-    assert found.runner_up == "pooled-bayes"
-    assert found.tied == ("hybrid",)
+def test_the_highest_mean_is_recommended_where_it_is_distinguished() -> None:
+    result = choose(evidence(pooled_bayes=[5, 6, 5, 6], hybrid=[9, 9, 8, 9], bccb=[1, 2, 1, 1]))
+    assert (result.recommended, result.best) == ("hybrid", "hybrid")
+    assert result.runner_up == "pooled-bayes"
+    assert result.tied == ("hybrid",)
 
 
 def test_of_those_that_tie_the_default_after_history_goes_first() -> None:
-    found = choose(evidence(bccb=[9, 5, 8, 6], hybrid=[6, 7, 5, 8], pooled_bayes=[7, 6, 7, 6]))
-    assert (found.recommended, found.best, found.runner_up) == ("hybrid", "bccb", "bccb")
+    result = choose(evidence(bccb=[9, 5, 8, 6], hybrid=[6, 7, 5, 8], pooled_bayes=[7, 6, 7, 6]))
+    assert (result.recommended, result.best, result.runner_up) == ("hybrid", "bccb", "bccb")
 
 
 def test_of_others_that_tie_one_without_history_goes_first() -> None:
-    found = choose(evidence(offline_uplift=[9, 5, 8, 6], bccb=[6, 7, 5, 8], thompson=[0, 0, 0, 0]))
-    assert (found.recommended, found.best) == ("bccb", "offline-uplift")
+    result = choose(evidence(offline_uplift=[9, 5, 8, 6], bccb=[6, 7, 5, 8], thompson=[0, 0, 0, 0]))
+    assert (result.recommended, result.best) == ("bccb", "offline-uplift")
 
 
 def test_without_history_the_default_goes_first_then_the_higher_mean() -> None:
-    found = choose(
+    result = choose(
         evidence(cheapest_first=[9, 5, 8, 7], pooled_bayes=[6, 7, 5, 9], bccb=[7, 6] * 2)
     )
-    assert found.recommended == "pooled-bayes"
-    found = choose(evidence(bccb=[6, 7, 5, 9], cheapest_first=[9, 5, 8, 7]))
-    assert found.recommended == "cheapest-first"
+    assert result.recommended == "pooled-bayes"
+    result = choose(evidence(bccb=[6, 7, 5, 9], cheapest_first=[9, 5, 8, 7]))
+    assert result.recommended == "cheapest-first"
 
 
 def test_equal_policies_tie() -> None:
-    found = choose(evidence(treat_all=[1, 2, 3], uplifting_bandit=[1, 2, 3]))
-    assert set(found.tied) == {"treat-all", "uplifting-bandit"}
+    result = choose(evidence(treat_all=[1, 2, 3], uplifting_bandit=[1, 2, 3]))
+    assert set(result.tied) == {"treat-all", "uplifting-bandit"}
 
 
 def test_the_interval_is_students_and_widens_with_the_comparisons() -> None:
@@ -51,8 +51,8 @@ def test_the_interval_is_students_and_widens_with_the_comparisons() -> None:
     expected = stats.ttest_rel(ones, others).confidence_interval(0.95)
     assert Evidence(values).interval("bccb", "thompson") == pytest.approx(tuple(expected))
     expected = stats.ttest_rel(ones, others).confidence_interval(1 - 0.05 / 4)
-    found = Evidence(values, comparisons=4).interval("bccb", "thompson")
-    assert found == pytest.approx(tuple(expected))
+    result = Evidence(values, comparisons=4).interval("bccb", "thompson")
+    assert result == pytest.approx(tuple(expected))
     alone = stats.ttest_1samp(ones, 0).confidence_interval(0.95)
     assert Evidence(values).interval("bccb") == pytest.approx(tuple(alone))
 

@@ -40,10 +40,10 @@ def one(trial: Trial, name: str, budget: float, seed: int) -> PolicyReplay:
 
 
 def figures(rows: list[PolicyReplay]) -> list[dict[str, object]]:
-    told = [row.figures() for row in rows]
-    for row in told:
+    answers = [row.figures() for row in rows]
+    for row in answers:
         del row["seconds"]
-    return sorted(told, key=str)
+    return sorted(answers, key=str)
 
 
 def test_every_policy_budget_and_seed_is_run_once_whatever_the_jobs() -> None:
@@ -95,9 +95,9 @@ def test_summaries_are_means_and_deviations_over_seeds() -> None:
 
 def test_json_has_the_documented_fields() -> None:
     rows = list(compare(SimulatedTrials(500, 0), ["bccb"], [40.0], [1], jobs=1))
-    told = json.loads(json.dumps(to_json(rows, summarise(rows)), allow_nan=False))
-    assert list(told) == ["rows", "summary"]
-    assert list(told["rows"][0]) == FIELDS
+    answer = json.loads(json.dumps(to_json(rows, summarise(rows)), allow_nan=False))
+    assert list(answer) == ["rows", "summary"]
+    assert list(answer["rows"][0]) == FIELDS
 
 
 @pytest.mark.compiled
@@ -203,9 +203,9 @@ def test_a_policy_after_history_treats_nobody_where_there_is_none() -> None:
 def test_trials_from_a_file_are_those_from_its_log(tmp_path: Path) -> None:
     path = tmp_path / "trial.parquet"
     write_log(simulate(500, seed=1), path)
-    found = FileTrials(str(path), None, 300, 100)(5)
+    result = FileTrials(str(path), None, 300, 100)(5)
     expected = LoggedTrials(read_log(path), 300, 100)(5)
-    assert found.order.tolist() == expected.order.tolist()
-    assert found.history.tolist() == expected.history.tolist()
-    assert found.log.features.tolist() == expected.log.features.tolist()
+    assert result.order.tolist() == expected.order.tolist()
+    assert result.history.tolist() == expected.history.tolist()
+    assert result.log.features.tolist() == expected.log.features.tolist()
     assert pickle.loads(pickle.dumps(FileTrials(str(path), None, 300, 100))).users == 300

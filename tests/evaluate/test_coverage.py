@@ -14,17 +14,17 @@ from bccb.evaluate.estimates import Estimate
 @pytest.mark.compiled
 def test_estimates_are_unbiased_and_intervals_cover_the_truth() -> None:
     """Within 4 standard errors of 200 repetitions: from 89 % to all of them."""
-    found = summarise(one for seed in range(7, 207) for one in try_once(5_000, seed))
-    assert [(line.policy, line.method) for line in found] == [
+    result = summarise(one for seed in range(7, 207) for one in try_once(5_000, seed))
+    assert [(line.policy, line.method) for line in result] == [
         (policy, method)
         for policy in ("this log", "a fixed target", "log of pooled-bayes")
         for method in ("IPW", "SNIPS", "DR")
     ]
-    for line in found:
+    for line in result:
         assert line.repetitions == 200
         assert abs(line.bias) < 4 * line.bias_se, line
         assert abs(line.covered - 0.95) < 4 * math.sqrt(0.95 * 0.05 / 200), line
-    for policy in (found[:3], found[3:6]):
+    for policy in (result[:3], result[3:6]):
         assert policy[2].width < min(policy[0].width, policy[1].width)  # the model helps
 
 

@@ -64,15 +64,15 @@ def ends(value: float, variance: float) -> tuple[float, float]:
 
 
 def assert_equals(
-    found: Estimate, treated: tuple[float, float], control: tuple[float, float]
+    result: Estimate, treated: tuple[float, float], control: tuple[float, float]
 ) -> None:
-    assert found.incremental == pytest.approx(treated[0] - control[0])
-    assert found.se == pytest.approx(math.sqrt(treated[1] + control[1]))
+    assert result.incremental == pytest.approx(treated[0] - control[0])
+    assert result.se == pytest.approx(math.sqrt(treated[1] + control[1]))
     (low_1, high_1), (low_0, high_0) = ends(*treated), ends(*control)
     below = math.hypot(treated[0] - low_1, high_0 - control[0])
     above = math.hypot(high_1 - treated[0], control[0] - low_0)
-    assert found.low == pytest.approx(found.incremental - below)
-    assert found.high == pytest.approx(found.incremental + above)
+    assert result.low == pytest.approx(result.incremental - below)
+    assert result.high == pytest.approx(result.incremental + above)
 
 
 def test_what_treatments_caused_equals_a_naive_loop() -> None:
@@ -85,32 +85,32 @@ def test_what_treatments_caused_equals_a_naive_loop() -> None:
         "DR": (odds, RATES[:, 0]),
     }
     control = Weighted(np.where(treated, 0, odds), RATES[:, 0])
-    for found in estimate_treated(OUTCOMES, treated, control):
-        weights, guess = guesses.pop(found.method)
+    for result in estimate_treated(OUTCOMES, treated, control):
+        weights, guess = guesses.pop(result.method)
         value, variance, _ = naive_total(0, weights, guess, float(guess[treated].sum()))
         conversions = float(OUTCOMES[treated].sum())
         effect = (conversions - value) / T
         both = OUTCOMES[treated], guess[treated]
         squares = sum((y - m - effect) ** 2 for y, m in zip(*both, strict=True))
-        assert_equals(found, (conversions, squares), (value, variance))
+        assert_equals(result, (conversions, squares), (value, variance))
     assert not guesses
 
 
 def test_what_proposals_would_cause_equals_a_naive_loop() -> None:
     inverse = {0: 1 / ALONE, 1: 1 / (1 - ALONE)}
     arms = {a: Weighted(np.where(a == ACTIONS, inverse[a], 0), RATES[:, a]) for a in (0, 1)}
-    for found in estimate_proposed(OUTCOMES, arms[1], arms[0]):
+    for result in estimate_proposed(OUTCOMES, arms[1], arms[0]):
         totals = []
         for a in (1, 0):
             weights, guess = inverse[a], np.zeros(USERS)
-            if found.method == "DR":
+            if result.method == "DR":
                 guess = RATES[:, a]
-            if found.method == "SNIPS":
+            if result.method == "SNIPS":
                 rows = a == ACTIONS
                 weights = weights * USERS / weights[rows].sum()
                 guess = np.full(USERS, np.average(OUTCOMES[rows], weights=weights[rows]))
             totals.append(naive_total(a, weights, guess, float(guess.sum()))[:2])
-        assert_equals(found, *totals)
+        assert_equals(result, *totals)
 
 
 def test_without_a_conversion_left_alone_the_interval_allows_for_some() -> None:
@@ -118,19 +118,19 @@ def test_without_a_conversion_left_alone_the_interval_allows_for_some() -> None:
     treated = np.arange(100) < 80
     outcomes = np.where(np.arange(100) < 30, 1.0, 0.0)
     control = Weighted(np.where(treated, 0.0, 4.0), np.zeros(100))
-    for found in estimate_treated(outcomes, treated, control):
-        assert found.incremental == 30
-        assert found.low < 30 - 4 * Z**2
-        assert found.low > 30 - 4 * Z**2 - 3 * math.sqrt(30)
+    for result in estimate_treated(outcomes, treated, control):
+        assert result.incremental == 30
+        assert result.low < 30 - 4 * Z**2
+        assert result.low > 30 - 4 * Z**2 - 3 * math.sqrt(30)
 
 
 def test_with_many_conversions_the_interval_is_the_normal_one() -> None:
     treated = np.arange(200_000) % 2 == 0
     outcomes = np.where(np.arange(200_000) % 5 == 0, 1.0, 0.0)
     control = Weighted(np.where(treated, 0.0, 1.0), np.full(200_000, 0.2))
-    for found in estimate_treated(outcomes, treated, control):
-        assert found.low == pytest.approx(found.incremental - Z * found.se, rel=0.01)
-        assert found.high == pytest.approx(found.incremental + Z * found.se, rel=0.01)
+    for result in estimate_treated(outcomes, treated, control):
+        assert result.low == pytest.approx(result.incremental - Z * result.se, rel=0.01)
+        assert result.high == pytest.approx(result.incremental + Z * result.se, rel=0.01)
 
 
 def test_a_constant_added_to_all_outcomes_changes_the_self_normalised_estimate_by_nothing() -> None:

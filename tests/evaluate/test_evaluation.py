@@ -68,27 +68,27 @@ def fixed(log: Log, actions: Ints) -> Proposals:
     return Proposals(actions, float(log.costs[actions > 0, 0].sum()), 0)
 
 
-def test_the_log_itself_is_told_in_full() -> None:
-    found = evaluate_log(LOG, RATES)
+def test_the_log_itself_is_reported_in_full() -> None:
+    result = evaluate_log(LOG, RATES)
     treated = LOG.actions == 1
-    assert found.treated == treated.sum()
-    assert found.conversions == LOG.outcomes[treated].sum()
-    assert found.spend == pytest.approx(LOG.costs[treated].sum())
-    assert found.estimates[0].incremental == pytest.approx(naive_weighted(LOG))
-    assert [line.method for line in found.estimates] == ["IPW", "SNIPS", "DR"]
+    assert result.treated == treated.sum()
+    assert result.conversions == LOG.outcomes[treated].sum()
+    assert result.spend == pytest.approx(LOG.costs[treated].sum())
+    assert result.estimates[0].incremental == pytest.approx(naive_weighted(LOG))
+    assert [line.method for line in result.estimates] == ["IPW", "SNIPS", "DR"]
     assert LOG.probabilities is not None
     odds = 1 / LOG.probabilities[~treated] - 1
-    assert found.effective_users == pytest.approx(odds.sum() ** 2 / (odds**2).sum())
-    assert found.outside == OutsideOverlap(0.0, 0.0)
-    assert found.warnings == ()
+    assert result.effective_users == pytest.approx(odds.sum() ** 2 / (odds**2).sum())
+    assert result.outside == OutsideOverlap(0.0, 0.0)
+    assert result.warnings == ()
 
 
 def test_proposals_are_weighted_by_the_probabilities_of_the_log() -> None:
     wanted = (LOG.costs[:, 0] < 0.5).astype(np.int64)
-    found = evaluate_proposals("cheap", LOG, RATES, fixed(LOG, wanted))
-    assert found.treated == wanted.sum()
-    assert found.conversions is None
-    assert found.estimates[0].incremental == pytest.approx(naive_weighted(LOG, wanted))
+    result = evaluate_proposals("cheap", LOG, RATES, fixed(LOG, wanted))
+    assert result.treated == wanted.sum()
+    assert result.conversions is None
+    assert result.estimates[0].incremental == pytest.approx(naive_weighted(LOG, wanted))
 
 
 def test_several_treatments_are_weighted_by_the_probability_of_the_one_taken() -> None:
@@ -98,8 +98,8 @@ def test_several_treatments_are_weighted_by_the_probability_of_the_one_taken() -
     assert own.estimates[0].incremental == pytest.approx(naive_weighted(log))
     assert own.outside is None
     wanted = np.arange(log.users) % 3
-    found = evaluate_proposals("by turns", log, rates, fixed(log, wanted))
-    assert found.estimates[0].incremental == pytest.approx(naive_weighted(log, wanted))
+    result = evaluate_proposals("by turns", log, rates, fixed(log, wanted))
+    assert result.estimates[0].incremental == pytest.approx(naive_weighted(log, wanted))
 
 
 def test_with_several_treatments_estimates_are_unbiased_and_intervals_honest() -> None:
@@ -110,13 +110,13 @@ def test_with_several_treatments_estimates_are_unbiased_and_intervals_honest() -
         effects = np.column_stack((np.zeros(log.users), log.effects))
         everyone, wanted = np.arange(log.users), np.arange(log.users) % 3
         rates = outcome_model.outcome_rates(log)
-        for found, actions in (
+        for result, actions in (
             (evaluate_log(log, rates), log.actions),
             (evaluate_proposals("by turns", log, rates, fixed(log, wanted)), wanted),
         ):
             truth = float(effects[everyone, actions].sum())
-            errors.append([(line.incremental - truth) / line.se for line in found.estimates])
-            within.append([line.low <= truth <= line.high for line in found.estimates])
+            errors.append([(line.incremental - truth) / line.se for line in result.estimates])
+            within.append([line.low <= truth <= line.high for line in result.estimates])
     assert (np.abs(np.mean(errors, axis=0)) < 4 / np.sqrt(120)).all()
     assert (np.mean(within, axis=0) > 0.87).all()
 
@@ -131,21 +131,21 @@ def test_decisions_of_a_policy_that_learns_are_evaluated_without_bias() -> None:
         rates = outcome_model.outcome_rates(log)
         policy = bccb.make("thompson", budget=9_999, horizon=1_500, features=12, seed=SEEDS + seed)
         proposals = propose_on(policy, log)
-        for found, actions in (
+        for result, actions in (
             (evaluate_log(log, rates), log.actions),
             (evaluate_proposals("again", log, rates, proposals), proposals.actions),
         ):
-            told = told_rows(log)
-            truth = float(log.effects[(actions > 0) & told].sum())
-            errors.append([line.incremental - truth for line in found.estimates])
-            within.append([line.low <= truth <= line.high for line in found.estimates])
+            answer = judged_rows(log)
+            truth = float(log.effects[(actions > 0) & answer].sum())
+            errors.append([line.incremental - truth for line in result.estimates])
+            within.append([line.low <= truth <= line.high for line in result.estimates])
     assert len(errors) == 120
     bound = 4 * np.std(errors, axis=0) / np.sqrt(60)  # both evaluations share the users
     assert (np.abs(np.mean(errors, axis=0)) < bound).all()
     assert (np.mean(within, axis=0) > 0.87).all()
 
 
-def told_rows(log: Log) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+def judged_rows(log: Log) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     """The rows with a chance of at least one in a hundred of either action."""
     assert log.probabilities is not None
     return np.minimum(log.probabilities, 1 - log.probabilities) >= 0.01
@@ -172,11 +172,11 @@ def decided(name: str, trial: Log, seed: int) -> Log:
 def test_a_policy_driven_by_the_draws_that_made_the_log_is_noticed() -> None:
     log = decided("thompson", simulate(2_000, seed=3, outcome="visit"), seed=3)
     policy = bccb.make("thompson", budget=9_999, horizon=2_000, features=12, seed=3)
-    found = evaluate_proposals(
+    result = evaluate_proposals(
         "same", log, outcome_model.outcome_rates(log), propose_on(policy, log)
     )
-    assert found.estimates == ()  # no user whom it would treat was left alone
-    assert found.warnings[-1].startswith("This log cannot tell")
+    assert result.estimates == ()  # no user whom it would treat was left alone
+    assert result.warnings[-1].startswith("This log cannot tell")
 
 
 def test_users_who_were_sure_to_be_treated_are_left_out_and_told() -> None:
@@ -189,15 +189,15 @@ def test_users_who_were_sure_to_be_treated_are_left_out_and_told() -> None:
         outcomes=np.where(sure, 1.0, LOG.outcomes),
         probabilities=np.where(sure, 1.0, LOG.probabilities),
     )
-    found = evaluate_log(log, RATES)
+    result = evaluate_log(log, RATES)
     rest = LOG.take(np.flatnonzero(~sure))
-    assert found.estimates == evaluate_log(rest, RATES[~sure]).estimates
+    assert result.estimates == evaluate_log(rest, RATES[~sure]).estimates
     treated = log.actions == 1
-    assert found.outside is not None
-    assert found.outside.users == pytest.approx(1_000 / treated.sum())
-    assert found.outside.spend == pytest.approx(log.costs[sure].sum() / log.costs[treated].sum())
-    assert "there is nobody to compare them with" in found.warnings[0]
-    each = found.cost_per_incremental(replace(found.estimates[0], low=1.0, high=2.0))
+    assert result.outside is not None
+    assert result.outside.users == pytest.approx(1_000 / treated.sum())
+    assert result.outside.spend == pytest.approx(log.costs[sure].sum() / log.costs[treated].sum())
+    assert "there is nobody to compare them with" in result.warnings[0]
+    each = result.cost_per_incremental(replace(result.estimates[0], low=1.0, high=2.0))
     spend = float(log.costs[treated & ~sure].sum())
     assert each is not None
     assert (each.low, each.high) == pytest.approx((spend / 2, spend))
@@ -208,38 +208,38 @@ def test_a_log_that_left_nobody_to_chance_tells_nothing() -> None:
     own = evaluate_log(log, RATES)
     assert own.estimates == ()
     assert own.warnings[-1].startswith("This log cannot tell what these treatments cause")
-    found = evaluate_proposals("all", log, RATES, fixed(log, np.ones(log.users, np.int64)))
-    assert found.estimates == ()
-    assert found.outside == OutsideOverlap(1.0, 1.0)
+    result = evaluate_proposals("all", log, RATES, fixed(log, np.ones(log.users, np.int64)))
+    assert result.estimates == ()
+    assert result.outside == OutsideOverlap(1.0, 1.0)
 
 
 def test_wrong_probabilities_are_noticed() -> None:
-    found = evaluate_log(replace(LOG, probabilities=np.full(LOG.users, 0.5)), RATES)
-    assert any("The users left alone stand for" in said for said in found.warnings)
+    result = evaluate_log(replace(LOG, probabilities=np.full(LOG.users, 0.5)), RATES)
+    assert any("The users left alone stand for" in said for said in result.warnings)
 
 
-def test_a_policy_that_treats_nobody_is_told_so() -> None:
-    found = evaluate_proposals("none", LOG, RATES, fixed(LOG, np.zeros(LOG.users, np.int64)))
-    assert found.estimates == ()
-    assert found.warnings == ("It would treat nobody on this log.",)
+def test_a_policy_that_treats_nobody_is_reported_as_such() -> None:
+    result = evaluate_proposals("none", LOG, RATES, fixed(LOG, np.zeros(LOG.users, np.int64)))
+    assert result.estimates == ()
+    assert result.warnings == ("It would treat nobody on this log.",)
 
 
 def test_the_cost_of_a_caused_conversion_is_not_known_where_there_may_be_none() -> None:
-    found = Evaluation("p", 9, 5, None, None, 100.0, (), 1.0, None, False, ())
+    result = Evaluation("p", 9, 5, None, None, 100.0, (), 1.0, None, False, ())
     sure, doubtful = Estimate("DR", 10, 2, 5.0, 20.0), Estimate("DR", 1, 2, -3.0, 5.0)
-    assert found.cost_per_incremental(sure) == Interval(10.0, 5.0, 20.0)
-    assert found.cost_per_incremental(doubtful) is None
-    assert replace(found, thin=True).cost_per_incremental(sure) is None
+    assert result.cost_per_incremental(sure) == Interval(10.0, 5.0, 20.0)
+    assert result.cost_per_incremental(doubtful) is None
+    assert replace(result, thin=True).cost_per_incremental(sure) is None
 
 
 def test_policies_are_driven_within_the_budget_with_draws_of_their_own() -> None:
-    found = evaluate_policy(LOG, RATES, "thompson", budget=50.0, seed=4)
+    result = evaluate_policy(LOG, RATES, "thompson", budget=50.0, seed=4)
     policy = bccb.make("thompson", budget=50.0, horizon=4_000, features=12, seed=SEEDS + 4)
     expected = propose_on(policy, LOG)
-    assert found.spend == expected.spend <= 50.0
-    assert found.learned == expected.learned
-    assert found.treated == (expected.actions > 0).sum()
-    assert found.figures()["estimates"][0]["method"] == "IPW"
+    assert result.spend == expected.spend <= 50.0
+    assert result.learned == expected.learned
+    assert result.treated == (expected.actions > 0).sum()
+    assert result.figures()["estimates"][0]["method"] == "IPW"
 
 
 def test_policies_that_need_what_a_log_does_not_have_are_named() -> None:

@@ -50,10 +50,10 @@ def naive(policy: bccb.Policy, world: World) -> tuple[float, float, int]:
 def test_a_live_run_equals_a_loop_of_decide_and_observe(name: str, treatments: int) -> None:
     world = WORLD[treatments]
     one, other = fresh(name, world), fresh(name, world)
-    told = naive(one, world)
-    found = live(other, world)
-    assert (found.value, found.conversions, found.treated) == told
-    assert found.spend == one.spent
+    answer = naive(one, world)
+    result = live(other, world)
+    assert (result.value, result.conversions, result.treated) == answer
+    assert result.spend == one.spent
     np.testing.assert_array_equal(one.memory, other.memory)
     np.testing.assert_array_equal(one.counts, other.counts)
 
@@ -64,8 +64,8 @@ def test_a_policy_after_history_equals_the_loop_too() -> None:
     for policy in (one, other):
         policy.learn(past)
     value, _, treated = naive(one, WORLD[1])
-    found = live(other, WORLD[1])
-    assert (found.value, found.treated) == (value, treated)
+    result = live(other, WORLD[1])
+    assert (result.value, result.treated) == (value, treated)
 
 
 def test_the_oracle_treats_those_with_the_largest_effect_for_their_cost() -> None:
@@ -76,19 +76,19 @@ def test_the_oracle_treats_those_with_the_largest_effect_for_their_cost() -> Non
         if costs[row] > left or effects[row] <= 0:
             break
         left, value, treated = left - costs[row], value + effects[row], treated + 1
-    found = best(world, budget)
-    assert found.run.value == pytest.approx(value, abs=1e-12)
-    assert found.run.treated == treated
-    assert found.run.value <= found.bound <= value + effects.max()
+    result = best(world, budget)
+    assert result.run.value == pytest.approx(value, abs=1e-12)
+    assert result.run.treated == treated
+    assert result.run.value <= result.bound <= value + effects.max()
 
 
 @pytest.mark.parametrize("treatments", [1, 2])
 def test_the_oracle_with_money_for_all_takes_each_users_best_effect(treatments: int) -> None:
     world = WORLD[treatments]
-    found = best(world, 1e6)
+    result = best(world, 1e6)
     expected = np.maximum(world.effects.max(axis=1), 0).sum()
-    assert found.run.value == pytest.approx(expected, abs=1e-9)
-    assert found.bound == pytest.approx(expected, abs=1e-9)
+    assert result.run.value == pytest.approx(expected, abs=1e-9)
+    assert result.bound == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", COLD)
@@ -97,9 +97,9 @@ def test_no_policy_causes_more_than_the_oracle(name: str, sized: Callable[[int, 
     for seed in range(sized(3, 1)):
         world = simulate_world(users, seed)
         oracle = best(world, 0.05 * users)
-        found = live(fresh(name, world, 0.05 * users), world)
-        assert found.spend <= 0.05 * users
-        assert found.value <= oracle.run.value <= oracle.bound
+        result = live(fresh(name, world, 0.05 * users), world)
+        assert result.spend <= 0.05 * users
+        assert result.value <= oracle.run.value <= oracle.bound
 
 
 @pytest.mark.compiled

@@ -39,18 +39,18 @@ def test_with_several_treatments_only_the_chance_of_the_action_taken_is_known() 
 
 
 def test_rows_with_hardly_a_chance_are_outside_the_overlap() -> None:
-    found = within_overlap(np.array([0.5, 0.0049, 0.0051, 0.0, 1.0]))
-    assert found is not None
-    assert found.tolist() == [True, False, True, False, True]
+    result = within_overlap(np.array([0.5, 0.0049, 0.0051, 0.0, 1.0]))
+    assert result is not None
+    assert result.tolist() == [True, False, True, False, True]
 
 
 def test_a_hold_out_that_is_small_for_everybody_is_an_overlap() -> None:
-    found = within_overlap(np.full(5, 0.002))
-    assert found is not None
-    assert found.all()
+    result = within_overlap(np.full(5, 0.002))
+    assert result is not None
+    assert result.all()
 
 
-def test_what_is_left_out_is_told_from_one_part_in_a_hundred_on() -> None:
+def test_what_is_left_out_is_reported_from_one_part_in_a_hundred_on() -> None:
     assert not overlap_warning(OutsideOverlap(0.009, 0.009), "treated users")
     assert not overlap_warning(None, "treated users")
     (said,) = overlap_warning(OutsideOverlap(0.005, 0.3), "treated users")
@@ -58,14 +58,14 @@ def test_what_is_left_out_is_told_from_one_part_in_a_hundred_on() -> None:
 
 
 @pytest.mark.parametrize(("users", "warned"), [(100, False), (150, False), (250, True), (0, True)])
-def test_weights_that_do_not_add_up_are_told(users: int, warned: bool) -> None:
-    found = weight_warning("They", np.ones(100), users, variance=100.0)
-    assert bool(found) == warned
+def test_weights_that_do_not_add_up_are_reported(users: int, warned: bool) -> None:
+    result = weight_warning("They", np.ones(100), users, variance=100.0)
+    assert bool(result) == warned
     assert all(f"They stand for 100 users by their probabilities, but should for {users}" in said
-               for said in found)  # fmt: skip
+               for said in result)  # fmt: skip
 
 
-def test_too_few_conversions_are_told() -> None:
+def test_too_few_conversions_are_reported() -> None:
     outcomes = np.zeros(1_000)
     outcomes[:10] = 1.0
     assert not thin_warning("They", np.ones(1_000), outcomes)

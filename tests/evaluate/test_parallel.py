@@ -42,9 +42,9 @@ def add(array: Floats, number: int) -> float:
 
 def test_one_job_is_done_here_and_more_are_done_elsewhere() -> None:
     assert {pid for _, pid in fan_out(square, range(4))} == {os.getpid()}
-    found = list(fan_out(square, range(4), jobs=2))
-    assert sorted(value for value, _ in found) == [0, 1, 4, 9]
-    assert os.getpid() not in {pid for _, pid in found}
+    results = list(fan_out(square, range(4), jobs=2))
+    assert sorted(value for value, _ in results) == [0, 1, 4, 9]
+    assert os.getpid() not in {pid for _, pid in results}
 
 
 def test_no_jobs_are_refused() -> None:
@@ -86,10 +86,10 @@ def test_compare_and_advise_report_a_killed_worker() -> None:
 
 @pytest.mark.compiled
 def test_advice_on_a_large_log_is_the_same_in_other_processes() -> None:
-    log = simulate(30_000, seed=1, outcome="visit")  # 2.9 MB of features: shared, not copied
-    one, two = (advise(300.0, 10_000, log, seeds=range(4), jobs=jobs) for jobs in (1, 2))
+    log = simulate(11_000, seed=1, outcome="visit")  # 1.1 MB of features: shared, not copied
+    one, two = (advise(100.0, 2_000, log, seeds=range(4), jobs=jobs) for jobs in (1, 2))
     assert one.figures() == two.figures()
-    trials = LoggedTrials(log, 20_000, 10_000)
+    trials = LoggedTrials(log, 8_000, 3_000)
     rows = [
         sorted(
             (row.seed, row.result.conversions)

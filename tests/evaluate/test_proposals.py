@@ -43,18 +43,18 @@ def test_proposals_equal_those_of_a_live_policy_that_sees_matched_outcomes(
     log = LOG[treatments]
     live = fresh(name, log)
     actions, learned = naive(live, log)
-    found = propose_on(fresh(name, log), log)
-    assert found.actions.tolist() == actions
-    assert found.learned == learned
-    assert found.spend == pytest.approx(live.spent, abs=1e-9)
+    result = propose_on(fresh(name, log), log)
+    assert result.actions.tolist() == actions
+    assert result.learned == learned
+    assert result.spend == pytest.approx(live.spent, abs=1e-9)
 
 
 def test_every_proposal_is_paid_for_whether_or_not_the_log_followed_it() -> None:
     log = LOG[1]
-    found = propose_on(fresh("treat-all", log, budget=1e6), log)
-    assert found.actions.tolist() == [1] * log.users
-    assert found.spend == pytest.approx(log.costs.sum(), abs=1e-3)
-    assert found.learned == (log.actions == 1).sum()
+    result = propose_on(fresh("treat-all", log, budget=1e6), log)
+    assert result.actions.tolist() == [1] * log.users
+    assert result.spend == pytest.approx(log.costs.sum(), abs=1e-3)
+    assert result.learned == (log.actions == 1).sum()
 
 
 def test_a_policy_that_does_not_fit_the_log_is_refused() -> None:

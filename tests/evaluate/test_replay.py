@@ -11,6 +11,7 @@ import bccb
 from bccb import InputError, Log, StateError
 from bccb.data import simulate
 from bccb.evaluate.coverage import simulate_decisions
+from bccb.evaluate.proposals import drive
 from bccb.evaluate.replay import POINTS, Replay, replay, stream
 from bccb.kernels import counts as count
 from bccb.money import cost_in_micros
@@ -24,15 +25,15 @@ def naive(name: str, log: Log, order: Ints, budget: float) -> dict[str, float]:
     """Replay by hand, through the library's own calls; a skipped treatment is paid back."""
     policy = fresh(name, log, len(order), budget)
     e, least = log.shares, log.costs[order].min()
-    told = dict.fromkeys(("encountered", "proposed", "matched", "treated", "conversions"), 0.0)
+    answer = dict.fromkeys(("encountered", "proposed", "matched", "treated", "conversions"), 0.0)
     weights = []
     for row in order:
         if policy.remaining < least:
             break
         decision = policy.decide(log.features[row], log.costs[row])
         logged, y = log.actions[row], log.outcomes[row]
-        told["encountered"] += 1
-        told["proposed"] += decision.action > 0
+        answer["encountered"] += 1
+        answer["proposed"] += decision.action > 0
         weight = 0.0
         if decision.action > 0 and logged == decision.action:
             weight = y
@@ -40,17 +41,17 @@ def naive(name: str, log: Log, order: Ints, budget: float) -> dict[str, float]:
             weight = -y * e[decision.action] / e[0]
         weights.append(weight)
         if decision.action == logged:
-            told["matched"] += 1
+            answer["matched"] += 1
             if logged > 0:
-                told["treated"] += 1
-                told["conversions"] += y
+                answer["treated"] += 1
+                answer["conversions"] += y
             policy.observe(decision, y)
         elif decision.action > 0:
             policy.counts[count.REMAINING] += cost_in_micros(decision.cost)
-    told["spend"] = policy.spent
-    told["incremental"] = sum(weights)
-    told["incremental_se"] = float(np.sqrt(len(weights)) * np.std(weights))
-    return told
+    answer["spend"] = policy.spent
+    answer["incremental"] = sum(weights)
+    answer["incremental_se"] = float(np.sqrt(len(weights)) * np.std(weights))
+    return answer
 
 
 def fresh(name: str, log: Log, horizon: int, budget: float) -> bccb.Policy:
@@ -76,53 +77,53 @@ def test_replay_equals_a_naive_loop(name: str, treatments: int) -> None:
         log = replace(log, features=log.effects, feature_names=())
     order, _ = stream(log, seed=4, users=700)
     expected = naive(name, log, order, budget=60.0)
-    found = replay(fresh(name, log, 700, 60.0), log, order)
+    result = replay(fresh(name, log, 700, 60.0), log, order)
     n = expected["encountered"]
-    assert found.encountered == n
-    assert found.matched == expected["matched"]
-    assert found.treated == expected["treated"]
-    assert found.conversions == expected["conversions"]
-    assert found.spend == pytest.approx(expected["spend"], abs=1e-9)
-    assert found.proposed == pytest.approx(expected["proposed"] / n)
-    assert found.realised == pytest.approx(expected["treated"] / max(expected["matched"], 1))
-    assert found.incremental == pytest.approx(expected["incremental"])
-    assert found.incremental_se == pytest.approx(expected["incremental_se"])
+    assert result.encountered == n
+    assert result.matched == expected["matched"]
+    assert result.treated == expected["treated"]
+    assert result.conversions == expected["conversions"]
+    assert result.spend == pytest.approx(expected["spend"], abs=1e-9)
+    assert result.proposed == pytest.approx(expected["proposed"] / n)
+    assert result.realised == pytest.approx(expected["treated"] / max(expected["matched"], 1))
+    assert result.incremental == pytest.approx(expected["incremental"])
+    assert result.incremental_se == pytest.approx(expected["incremental_se"])
 
 
 def test_the_run_ends_when_what_is_left_buys_nothing_more() -> None:
     log = LOG[1]
-    found = replay(fresh("treat-all", log, log.users, 30.0), log)
-    assert found.encountered < log.users
-    assert 30.0 - found.spend < log.costs.min()
+    result = replay(fresh("treat-all", log, log.users, 30.0), log)
+    assert result.encountered < log.users
+    assert 30.0 - result.spend < log.costs.min()
 
 
 def test_a_skipped_user_is_not_learned_but_counted_by_the_clock() -> None:
     log = LOG[1]
     others = replace(log, actions=np.zeros(log.users, np.int64))
     policy = fresh("treat-all", others, log.users, 1e6)
-    found = replay(policy, others)
-    assert (found.matched, found.treated, found.spend) == (0, 0, 0.0)
-    assert policy.decisions == found.encountered == log.users
+    result = replay(policy, others)
+    assert (result.matched, result.treated, result.spend) == (0, 0, 0.0)
+    assert policy.decisions == result.encountered == log.users
 
 
 def test_the_trajectory_ends_where_the_run_does_and_never_falls() -> None:
     log = LOG[1]
-    found = replay(fresh("bccb", log, log.users, 1e6), log)
-    assert found.trajectory.shape == (POINTS, 4)
-    assert (np.diff(found.trajectory[:, [0, 1, 3]], axis=0) >= 0).all()
-    last = found.trajectory[-1]
-    assert last[0] == found.encountered
-    assert last[1] == pytest.approx(found.spend)
-    assert last[3] == found.conversions
+    result = replay(fresh("bccb", log, log.users, 1e6), log)
+    assert result.trajectory.shape == (POINTS, 4)
+    assert (np.diff(result.trajectory[:, [0, 1, 3]], axis=0) >= 0).all()
+    last = result.trajectory[-1]
+    assert last[0] == result.encountered
+    assert last[1] == pytest.approx(result.spend)
+    assert last[3] == result.conversions
 
 
 def test_the_trajectory_has_the_end_of_a_run_that_ends_early() -> None:
     log = LOG[1]
-    found = replay(fresh("treat-all", log, log.users, 30.0), log)
-    assert found.encountered < log.users
-    assert found.trajectory[-1, 0] == found.encountered
-    assert found.trajectory[-1, 1] == pytest.approx(found.spend)
-    assert (np.diff(found.trajectory[:, 0]) > 0).all()
+    result = replay(fresh("treat-all", log, log.users, 30.0), log)
+    assert result.encountered < log.users
+    assert result.trajectory[-1, 0] == result.encountered
+    assert result.trajectory[-1, 1] == pytest.approx(result.spend)
+    assert (np.diff(result.trajectory[:, 0]) > 0).all()
 
 
 def test_a_policy_without_its_history_is_refused() -> None:
@@ -166,8 +167,8 @@ def test_the_incremental_estimate_is_unbiased_and_its_error_honest(
     standardised = []
     for seed in range(200):
         log = simulate(3_000, seed=1_000 + seed, outcome="visit", treatments=treatments)
-        found, truth = replay_with_truth(name, log)
-        standardised.append((found.incremental - truth) / found.incremental_se)
+        result, truth = replay_with_truth(name, log)
+        standardised.append((result.incremental - truth) / result.incremental_se)
     errors = np.array(standardised)
     assert abs(errors.mean()) < 4 / np.sqrt(200)
     assert 0.85 < errors.std() < 1.15
@@ -176,32 +177,27 @@ def test_the_incremental_estimate_is_unbiased_and_its_error_honest(
 def replay_with_truth(name: str, log: Log) -> tuple[Replay, float]:
     """A replay, and e_k times the true effects of all proposals, summed."""
     assert log.effects is not None
-    policy = fresh(name, log, log.users, 300.0)
+    result = replay(fresh(name, log, log.users, 300.0), log)
+    order, outcomes = np.arange(log.users), log.outcomes[:, None]
     twin = fresh(name, log, log.users, 300.0)
-    found = replay(policy, log)
-    truth = 0.0
-    for row in range(found.encountered):
-        decision = twin.decide(log.features[row], log.costs[row])
-        if decision.action > 0:
-            truth += log.shares[decision.action] * log.effects[row, decision.action - 1]
-        if decision.action == log.actions[row]:
-            twin.observe(decision, log.outcomes[row])
-        elif decision.action > 0:
-            twin.counts[count.REMAINING] += cost_in_micros(decision.cost)
-    return found, truth
+    course = drive(twin, order, log.features, log.micros, log.actions, outcomes, pays_all=False)
+    assert course.users == result.encountered
+    rows = np.flatnonzero(course.actions)
+    chosen = course.actions[rows]
+    return result, float((log.shares[chosen] * log.effects[rows, chosen - 1]).sum())
 
 
 def test_a_log_of_decisions_is_weighted_by_the_odds_of_each_user() -> None:
     log = simulate_decisions(2_000, seed=4)
     order, _ = stream(log, seed=4, users=1_500)
-    found = replay(fresh("treat-all", log, 1_500, 1e6), log, order)
+    result = replay(fresh("treat-all", log, 1_500, 1e6), log, order)
     assert log.probabilities is not None
     total = 0.0
     for row in order:
         p = log.probabilities[row]
         total += log.outcomes[row] * (1 if log.actions[row] else -(1 - p) / p)
-    assert found.incremental == pytest.approx(total)
-    assert found.incremental != pytest.approx(
+    assert result.incremental == pytest.approx(total)
+    assert result.incremental != pytest.approx(
         replay(
             fresh("treat-all", log, 1_500, 1e6), replace(log, probabilities=None), order
         ).incremental

@@ -26,12 +26,12 @@ def test_of_simulated_users_the_true_effects_of_all_proposals_are_summed() -> No
     trial = SimulatedTrials(600, 0)(3)
     ((run, gains),) = measure(trial, ["cheapest-first"], 30.0, 3)
     policy = bccb.make("cheapest-first", budget=30, horizon=600, features=12, seed=3)
-    found = propose_on(policy, trial.log)
+    result = propose_on(policy, trial.log)
     assert trial.log.effects is not None
-    expected = sum(trial.log.effects[i, 0] for i in range(600) if found.actions[i] == 1)
+    expected = sum(trial.log.effects[i, 0] for i in range(600) if result.actions[i] == 1)
     assert run.incremental == pytest.approx(expected)
-    assert run.spend == pytest.approx(found.spend)
-    assert gains.rows.tolist() == np.flatnonzero(found.actions).tolist()
+    assert run.spend == pytest.approx(result.spend)
+    assert gains.rows.tolist() == np.flatnonzero(result.actions).tolist()
 
 
 def test_estimates_have_the_mean_of_the_truth_whatever_the_rates() -> None:
@@ -40,26 +40,26 @@ def test_estimates_have_the_mean_of_the_truth_whatever_the_rates() -> None:
     chances = np.random.default_rng(0).uniform(0.02, 0.3, (400, 3))
     truth = sum(chances[i, actions[i]] - chances[i, 0] for i in range(400))
     generator, rates = np.random.default_rng(1), np.tile([0.02, 0.1, 0.05], (400, 1))
-    found = []
+    results = []
     for _ in range(2_000):
         logged = generator.choice(3, 400, p=drawn.shares)
         outcomes = (generator.random(400) < chances[users, logged]).astype(np.float64)
         log = replace(drawn, actions=logged, outcomes=outcomes, effects=None)
-        found.append(gains_of(log, users, actions, rates).sum())
-    assert abs(np.mean(found) - truth) < 4 * np.std(found) / 2_000**0.5
+        results.append(gains_of(log, users, actions, rates).sum())
+    assert abs(np.mean(results) - truth) < 4 * np.std(results) / 2_000**0.5
 
 
 def test_the_outcome_model_of_a_trial_never_sees_the_stream() -> None:
     """Estimates are then linear in the outcomes of the stream, for proposals that stay the same."""
     log = replace(simulate(2_000, seed=5, outcome="visit"), effects=None)
     order, history = np.arange(1_000), np.arange(1_000, 2_000)
-    found = []
+    results = []
     for stream in (log.outcomes[order], 1 - log.outcomes[order], np.full(1_000, 0.5)):
         other = replace(log, outcomes=np.concatenate((stream, log.outcomes[history])))
         ((run, gains),) = measure(Trial(other, order, other, history), ["treat-all"], 1e6, 1)
         assert len(gains.rows) == 1_000
-        found.append(run.incremental)
-    assert (found[0] + found[1]) / 2 == pytest.approx(found[2])
+        results.append(run.incremental)
+    assert (results[0] + results[1]) / 2 == pytest.approx(results[2])
 
 
 def test_a_policy_that_cannot_be_fitted_causes_nothing_and_says_why() -> None:

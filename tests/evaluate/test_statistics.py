@@ -45,9 +45,9 @@ def test_the_bootstrap_interval_is_scipys_percentile_interval_at_the_expanded_le
         rng=2,
         confidence_level=level,
     ).confidence_interval
-    found = paired_bootstrap(ones, others)
-    assert found.low == pytest.approx(expected.low, abs=0.02)
-    assert found.high == pytest.approx(expected.high, abs=0.02)
+    result = paired_bootstrap(ones, others)
+    assert result.low == pytest.approx(expected.low, abs=0.02)
+    assert result.high == pytest.approx(expected.high, abs=0.02)
 
 
 def test_the_bootstrap_interval_of_few_normal_pairs_covers_as_often_as_it_says() -> None:

@@ -21,9 +21,9 @@ def online(lead: float, p: float) -> Rows:
 
 
 def sizes(found_at: int, failed: int) -> Rows:
-    told = {"difference": 1.0, "low": -1.0, "high": 3.0}
+    answers = {"difference": 1.0, "low": -1.0, "high": 3.0}
     return [
-        {"n": n, **told, "failed_fits": failed if n <= 1_000 else 0}
+        {"n": n, **answers, "failed_fits": failed if n <= 1_000 else 0}
         for n in (500, 1_000, 5_000, 7_500, 10_000, 15_000)
     ]
 

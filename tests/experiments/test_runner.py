@@ -26,22 +26,22 @@ RUNS = [
 
 
 def results(store: Store, runs: list[Run]) -> list[dict[str, object]]:
-    found = []
+    values = []
     for run in runs:
         result = store.get(run.key(WORLD))
         assert result is not None
-        found.append({**result, "seconds": 0.0})
-    return found
+        values.append({**result, "seconds": 0.0})
+    return values
 
 
 @pytest.mark.compiled
 def test_the_number_of_jobs_changes_no_figure(tmp_path: Path) -> None:
-    told = []
+    answers = []
     for jobs in (1, 2):
         store = Store(tmp_path / f"{jobs}.jsonl")
         assert sum(execute(RUNS, TRIALS, WORLD, store, jobs=jobs)) == len(set(RUNS))
-        told.append(results(store, RUNS))
-    assert told[0] == told[1]
+        answers.append(results(store, RUNS))
+    assert answers[0] == answers[1]
 
 
 def test_only_what_is_missing_is_made_and_ends_with_the_same_figures(tmp_path: Path) -> None:

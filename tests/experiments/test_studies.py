@@ -54,7 +54,7 @@ def test_a_study_runs_from_python_and_writes_its_report(tmp_path: Path) -> None:
         only=["diagnostics"],
         seeds=[1, 2],
         folder=folder,
-        progress=lambda *told: heard.append(told),
+        progress=lambda *answer: heard.append(answer),
     )
     assert isinstance(report, Report)
     assert report.tables["diagnostics"][0]["policy"] == "thompson"

@@ -35,7 +35,7 @@ ADVANTAGES = (
     ("cheapest-first", "offline-uplift"),
 )
 
-pytestmark = pytest.mark.compiled
+pytestmark = [pytest.mark.compiled, pytest.mark.slow_first]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -60,9 +60,9 @@ def results(tmp_path_factory: pytest.TempPathFactory, few_combinations: None) ->
             pass
 
     def find(run: Run) -> Mapping[str, Any]:
-        found = store.get(run.key(world))
-        assert found is not None
-        return found
+        result = store.get(run.key(world))
+        assert result is not None
+        return result
 
     return find
 
@@ -127,9 +127,9 @@ def test_a_method_that_begins_cold_is_run_once_for_all_sizes() -> None:
 
 def test_advantages_are_paired_differences_corrected_over_the_table(results: Results) -> None:
     rows = STUDY["advantage"].table(SMALL, results)
-    told = [(row["n"], row["policy"], row["against"]) for row in rows]
+    answers = [(row["n"], row["policy"], row["against"]) for row in rows]
     pairs = (ADVANTAGES[0], ADVANTAGES[2])
-    assert told == [(n, *pair) for n in (200, 5_000) for pair in pairs]
+    assert answers == [(n, *pair) for n in (200, 5_000) for pair in pairs]
     ones = conversions(results, "cheapest-first", 0)
     others = conversions(results, "offline-uplift", 5_000)
     row = rows[-1]

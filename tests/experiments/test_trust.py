@@ -63,11 +63,11 @@ def test_a_live_row_is_what_the_policy_does_in_that_world() -> None:
     assert names == {*POLICIES, UNRESERVED}
     world = simulate_world(500, 78)
     policy = bccb.make("pooled-bayes", budget=25, horizon=500, features=12, seed=3, reserve=0)
-    found = {row["policy"]: row for row in rows if row["users"] == 500}
-    assert found[UNRESERVED]["value"] == live(policy, world).value
-    assert found[ORACLE]["bound"] == best(world, 25).bound
-    assert all(row["value"] <= found[ORACLE]["bound"] for row in found.values())
-    assert min(row["spend"] for row in found.values()) > 0
+    results = {row["policy"]: row for row in rows if row["users"] == 500}
+    assert results[UNRESERVED]["value"] == live(policy, world).value
+    assert results[ORACLE]["bound"] == best(world, 25).bound
+    assert all(row["value"] <= results[ORACLE]["bound"] for row in results.values())
+    assert min(row["spend"] for row in results.values()) > 0
 
 
 @pytest.mark.compiled
@@ -131,7 +131,7 @@ def test_what_is_stored_is_not_made_again(tmp_path: Path) -> None:
         for kind, plan in (("lives", lives), ("estimates", estimates), ("twins", copies))
     }
     assert rows["lives"] == [row for piece in pieces[:2] for row in piece.make()]
-    assert {kind: len(found) for kind, found in rows.items()} == {
+    assert {kind: len(result) for kind, result in rows.items()} == {
         "lives": 2 * 3 * (len(ENTRANTS) + 1),
         "estimates": 2 * 9,
         "twins": 2 * 4,

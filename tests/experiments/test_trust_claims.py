@@ -46,11 +46,11 @@ def test_a_run_above_the_bound_breaks_the_oracle() -> None:
     ("ours", "verdict"), [(9.0, "holds"), (5.0, "cannot tell"), (2.0, "does not hold")]
 )
 def test_the_default_is_set_against_the_next_best_cold_policy(ours: float, verdict: str) -> None:
-    found = least_regret(
+    result = least_regret(
         SETUP, lives(pooled_bayes=ours, bccb=5.0, hybrid=20.0, pooled_no_reserve=30)
     )
-    assert found.verdict == verdict
-    assert "by bccb" in found.figure
+    assert result.verdict == verdict
+    assert "by bccb" in result.figure
 
 
 @pytest.mark.parametrize(

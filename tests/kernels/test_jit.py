@@ -179,15 +179,15 @@ SCALE = 1.0
 def template(x):
     return SCALE * part(x)
 
-found = {}
+results = {}
 for name, kernels in (
     ("more", {"part": one_more}),
     ("less", {"part": one_less}),
     ("tenfold", {"part": one_less, "SCALE": 10.0}),
 ):
     bound = bind(template, name, kernels)
-    found[name] = bound(5.0), sum(bound.stats.cache_hits.values()), bound.stats.cache_path
-print(json.dumps(found))
+    results[name] = bound(5.0), sum(bound.stats.cache_hits.values()), bound.stats.cache_path
+print(json.dumps(results))
 """
 
 
@@ -198,10 +198,10 @@ def test_processes_that_share_a_cache_do_not_mix_compositions_up(tmp_path: Path)
     environment = {**os.environ, "BCCB_CACHE": str(tmp_path / "cache")}
     for hits in (0, 1):  # the second process finds the first one's code
         printed = subprocess.check_output([sys.executable, str(script)], env=environment)
-        found = json.loads(printed)
-        assert [found[name][0] for name in ("more", "less", "tenfold")] == [6.0, 4.0, 40.0]
-        assert [found[name][1] for name in found] == [hits] * 3
-        for _, _, path in found.values():
+        result = json.loads(printed)
+        assert [result[name][0] for name in ("more", "less", "tenfold")] == [6.0, 4.0, 40.0]
+        assert [result[name][1] for name in result] == [hits] * 3
+        for _, _, path in result.values():
             assert Path(path).is_relative_to(tmp_path / "cache")
 
 
@@ -287,10 +287,10 @@ def test_two_processes_that_compile_for_different_types_do_not_mix_their_code_up
     files[0]._save_data = lambda *entry: waiting.append(entry)
 
     def index_before_the_floats() -> Any:
-        found = index()
+        result = index()
         if not waiting:
             floats(1.5)
-        return found
+        return result
 
     integers._cache.load_overload = lambda *_: None
     files[1]._load_index = index_before_the_floats

@@ -41,5 +41,5 @@ def test_a_view_shares_the_memory() -> None:
     assert memory.tolist()[-1] == 7.0
 
 
-def test_scalars_are_told_in_order() -> None:
+def test_scalars_are_listed_in_order() -> None:
     assert LAYOUT.scalars == ("eta",)

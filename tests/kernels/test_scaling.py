@@ -181,7 +181,9 @@ def test_a_later_outlier_is_cut(place: int) -> None:
     plain = robustly(rows[: place + 1])[0]
     rows[place] = 1e9
     scaler, z = robustly(rows)
-    assert z[place, 0] > 1e6  # it is told as it is; how far it counts is for the estimator to say
+    assert (
+        z[place, 0] > 1e6
+    )  # it is passed on as it is; how far it counts is for the estimator to say
     moved = robustly(rows[: place + 1])[0]
     assert moved.square[0] < 100.0 * plain.square[0]
     assert abs(scaler.mean[0]) < 20.0

@@ -48,7 +48,7 @@ def test_a_revoked_key_opens_nothing(ledger: Ledger) -> None:
     known = ledger.keys()
     assert scope_of(known, text) is None
     assert scope_of(known, other) == Scope.READ
-    assert [found.revoked_at is None for found in known if found.id == key.id] == [False]
+    assert [result.revoked_at is None for result in known if result.id == key.id] == [False]
 
 
 def test_a_key_is_revoked_once(ledger: Ledger) -> None:

@@ -440,11 +440,11 @@ def test_a_backup_is_a_whole_ledger(ledger: Ledger, tmp_path: Path) -> None:
     ledger.back_up(copy)
     with writing(ledger):
         ledger.append([PAUSED])
-    with closing(open_ledger(copy)) as found:
-        found.check_whole()
-        assert_untouched(found)
-        with writing(found):
-            found.append([PAUSED])
+    with closing(open_ledger(copy)) as result:
+        result.check_whole()
+        assert_untouched(result)
+        with writing(result):
+            result.append([PAUSED])
 
 
 def test_a_backup_that_cannot_be_written_is_refused(ledger: Ledger, tmp_path: Path) -> None:

@@ -79,9 +79,9 @@ def test_exhausting_price_is_the_smallest_that_a_search_of_all_breaks_finds(K: i
     @given(windows(K))
     def search(window: tuple[Floats, Floats, float]) -> None:
         score, costs, left = window
-        found = exhausting_price(score, costs, left)
-        assert found == pytest.approx(naive_price(score, costs, left), rel=1e-9, abs=1e-12)
-        assert mean_spend(score, costs, found) <= left
+        result = exhausting_price(score, costs, left)
+        assert result == pytest.approx(naive_price(score, costs, left), rel=1e-9, abs=1e-12)
+        assert mean_spend(score, costs, result) <= left
 
     search()
 
@@ -96,9 +96,9 @@ def test_price_stops_everybody_where_nothing_is_left(sized: Sized) -> None:
     rng = np.random.default_rng(0)
     n = sized(2_000, 100)
     score, costs = rng.lognormal(-6.0, 1.0, (n, 2)), rng.uniform(0.05, 5.0, (n, 2))
-    found = exhausting_price(score, costs, 0.0)
-    assert mean_spend(score, costs, found) == 0.0
-    assert found == pytest.approx((score / costs).max(), rel=1e-9)
+    result = exhausting_price(score, costs, 0.0)
+    assert mean_spend(score, costs, result) == 0.0
+    assert result == pytest.approx((score / costs).max(), rel=1e-9)
 
 
 @given(windows(2), st.floats(0.0, 3.0))
@@ -199,13 +199,13 @@ def test_haste_counts_what_is_left_more_than_once(n: int, haste: float) -> None:
 
 
 def test_without_haste_what_is_left_counts_once_and_haste_lowers_the_price() -> None:
-    found = []
+    results = []
     for haste in (0.0, 100.0, 2_000.0):
         pacer = fresh(1, haste=haste)
         seen_by(pacer, 400)
         forecast(pacer, 0.2, True)
-        found.append(price(pacer, 0.5, 0.5))
-    assert found[0] > found[1] > found[2] > 0.0
+        results.append(price(pacer, 0.5, 0.5))
+    assert results[0] > results[1] > results[2] > 0.0
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 256, 1_750, WINDOW - 1])
@@ -294,7 +294,7 @@ def test_the_budget_is_spent_whatever_share_of_proposals_is_paid(share: float) -
     )
     budget = 1_000 * share
     policy = bccb.make("cheapest-first", budget=budget, horizon=n, features=1)
-    found = replay(policy, log)
-    assert found.spend > 0.98 * budget
-    half = found.trajectory[len(found.trajectory) // 2, 1]
+    result = replay(policy, log)
+    assert result.spend > 0.98 * budget
+    half = result.trajectory[len(result.trajectory) // 2, 1]
     assert 0.4 * budget < half < 0.6 * budget

@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 from xml.etree import ElementTree
 
@@ -62,13 +63,18 @@ DRAWINGS: dict[str, tuple[Callable[[list[dict[str, Any]]], str], list[dict[str, 
 }
 
 
-@pytest.fixture(params=DRAWINGS)
-def drawing(request: pytest.FixtureRequest) -> tuple[Any, list[dict[str, Any]]]:
-    return DRAWINGS[request.param]
+every_figure = pytest.mark.parametrize("name", DRAWINGS)
+
+
+@cache
+def drawn(name: str) -> str:
+    """A figure, drawn once for all tests."""
+    draw, rows = DRAWINGS[name]
+    return draw(rows)
 
 
 def texts(svg: str) -> list[str]:
-    return ["".join(found.itertext()).strip() for found in tree(svg).iter() if is_text(found)]
+    return ["".join(result.itertext()).strip() for result in tree(svg).iter() if is_text(result)]
 
 
 def is_text(element: ElementTree.Element) -> bool:
@@ -79,27 +85,28 @@ def tree(svg: str) -> ElementTree.Element:
     return ElementTree.fromstring(svg)  # our own text
 
 
-def test_same_rows_give_the_same_bytes(drawing: tuple[Any, list[dict[str, Any]]]) -> None:
-    draw, rows = drawing
-    assert draw(rows) == draw(rows)
+@every_figure
+def test_same_rows_give_the_same_bytes(name: str) -> None:
+    draw, rows = DRAWINGS[name]
+    assert draw(rows) == drawn(name)
 
 
-def test_a_figure_is_one_labelled_svg_element(drawing: tuple[Any, list[dict[str, Any]]]) -> None:
-    draw, rows = drawing
-    root = tree(draw(rows))
+@every_figure
+def test_a_figure_is_one_labelled_svg_element(name: str) -> None:
+    root = tree(drawn(name))
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     assert root.get("role") == "img"
     assert root.get("aria-label")
 
 
-def test_a_figure_refers_to_nothing_outside(drawing: tuple[Any, list[dict[str, Any]]]) -> None:
-    draw, rows = drawing
-    without_namespaces = re.sub(r'xmlns(:\w+)?="[^"]*"', "", draw(rows))
+@every_figure
+def test_a_figure_refers_to_nothing_outside(name: str) -> None:
+    without_namespaces = re.sub(r'xmlns(:\w+)?="[^"]*"', "", drawn(name))
     assert not re.search(r"https?://|<image|@import|\bsrc=", without_namespaces)
 
 
 def test_ids_are_unique_on_a_page_of_all_figures_and_references_are_met() -> None:
-    page = "".join(draw(rows) for draw, rows in DRAWINGS.values())
+    page = "".join(map(drawn, DRAWINGS))
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
     assert set(ids) >= set(re.findall(r'(?:url\(|href=")#([^")]+)', page))
@@ -107,56 +114,57 @@ def test_ids_are_unique_on_a_page_of_all_figures_and_references_are_met() -> Non
 
 @pytest.mark.parametrize("name", ["online", "history", "paths", "sizes"])
 def test_every_policy_is_named(name: str) -> None:
-    draw, rows = DRAWINGS[name]
-    assert set(texts(draw(rows))) >= set(POLICIES)
+    assert set(texts(drawn(name))) >= set(POLICIES)
 
 
 def test_every_parameter_has_a_panel_with_its_values_and_its_variation() -> None:
-    found = texts(figures.sensitivity_curves(SWEEPS))
-    assert {"eta", "warm up", "least pace", "variation 57%", "variation 11%", "0.005"} <= set(found)
+    result = texts(drawn("sensitivity"))
+    assert {"eta", "warm up", "least pace", "variation 57%", "variation 11%", "0.005"} <= set(
+        result
+    )
 
 
 def test_methods_stand_in_the_legend_in_the_order_of_their_last_means() -> None:
-    found = [text for text in texts(figures.history_curves(HISTORY)) if text in POLICIES]
-    assert found == list(reversed(POLICIES))
+    results = [text for text in texts(drawn("history")) if text in POLICIES]
+    assert results == list(reversed(POLICIES))
 
 
 def test_failed_fits_are_counted_and_marked() -> None:
-    found = texts(figures.crossover_curve(CROSSOVER))
-    assert {"17", "16", "some fits failed", "every fit succeeded"} <= set(found)
+    result = texts(drawn("crossover"))
+    assert {"17", "16", "some fits failed", "every fit succeeded"} <= set(result)
 
 
 def test_without_failed_fits_none_is_marked() -> None:
-    found = texts(figures.crossover_curve([{**row, "failed_fits": 0} for row in CROSSOVER]))
-    assert "some fits failed" not in found
+    result = texts(figures.crossover_curve([{**row, "failed_fits": 0} for row in CROSSOVER]))
+    assert "some fits failed" not in result
 
 
-def test_policies_without_a_price_are_told_apart() -> None:
-    found = texts(figures.paths(PATHS))
-    assert found.count("treat-all") == 2  # in the legend and in the list
-    assert found.count("bccb") == 1
+def test_policies_without_a_price_are_distinguished() -> None:
+    result = texts(drawn("paths"))
+    assert result.count("treat-all") == 2  # in the legend and in the list
+    assert result.count("bccb") == 1
 
 
 def test_paths_are_drawn_when_no_policy_has_a_price() -> None:
-    found = texts(figures.paths([PATHS[2]]))
-    assert found.count("treat-all") == 2
+    result = texts(figures.paths([PATHS[2]]))
+    assert result.count("treat-all") == 2
 
 
 def test_large_numbers_have_separators() -> None:
-    assert "26,059" in texts(figures.sample_sizes(SIZES))
-    assert "8,000" in texts(figures.conversions_by_budget(ONLINE))
-    assert "50,000" in texts(figures.crossover_curve(CROSSOVER))
+    assert "26,059" in texts(drawn("sizes"))
+    assert "8,000" in texts(drawn("online"))
+    assert "50,000" in texts(drawn("crossover"))
 
 
 def test_axes_name_the_outcome_and_the_currency() -> None:
-    found = texts(figures.conversions_by_budget(ONLINE, "Incremental conversions", "€"))
-    assert {"Budget (€)", "Incremental conversions (mean ± 1 deviation)"} <= set(found)
+    result = texts(figures.conversions_by_budget(ONLINE, "Incremental conversions", "€"))
+    assert {"Budget (€)", "Incremental conversions (mean ± 1 deviation)"} <= set(result)
 
 
 def test_a_readers_own_settings_change_nothing() -> None:
     import matplotlib
 
-    before = figures.sample_sizes(SIZES)
+    before = drawn("sizes")
     with matplotlib.rc_context({"font.size": 30, "lines.linewidth": 9}):
         assert figures.sample_sizes(SIZES) == before
         assert matplotlib.rcParams["font.size"] == 30

@@ -143,7 +143,7 @@ def test_links_lead_to_parts_of_the_page() -> None:
 
 
 @pytest.mark.parametrize("verdict", VERDICTS)
-def test_a_verdict_is_told_in_words_and_by_a_sign(verdict: str) -> None:
+def test_a_verdict_is_reported_in_words_and_by_a_sign(verdict: str) -> None:
     lines = read(page_of(claims=[{**CLAIM, "verdict": verdict}])).lines
     badge = f"{VERDICTS[verdict][1]} {verdict}"
     assert ["Best at every budget", badge, "online", "5 of 5"] in lines
@@ -187,8 +187,8 @@ def test_settings_are_not_rounded() -> None:
 
 def test_small_and_large_probabilities_are_bounds() -> None:
     values = (0.0, 0.00099, 0.001, 0.5, 0.9995)
-    told = ["p < 0.001", "p < 0.001", "p = 0.001", "p = 0.500", "p > 0.999"]
-    assert [probability(value) for value in values] == told
+    answers = ["p < 0.001", "p < 0.001", "p = 0.001", "p = 0.500", "p > 0.999"]
+    assert [probability(value) for value in values] == answers
 
 
 def test_a_value_with_an_error_is_a_figure_and_without_one_a_key() -> None:

@@ -26,9 +26,9 @@ def test_the_page_is_rendered_from_the_figures_beside_it() -> None:
 def test_the_page_has_every_table_policy_and_claim() -> None:
     assert list(FIGURES["tables"]) == TRUST.names
     assert [row["policy"] for row in FIGURES["tables"]["values"]] == list(NAMES)
-    told = REPORT.markdown()
+    answer = REPORT.markdown()
     for claim in FIGURES["claims"]:
-        assert f"| {claim['text']} | {claim['verdict']} | {claim['figure']} |" in told
+        assert f"| {claim['text']} | {claim['verdict']} | {claim['figure']} |" in answer
 
 
 def test_figures_name_what_they_show() -> None:

@@ -28,41 +28,41 @@ def advice(setting: Setting = DRAWN, spend: float = 100.0, **values: Sequence[fl
 
 
 def test_a_clear_winner_is_named_with_its_differences_and_their_intervals() -> None:
-    found = sentence(advice(hybrid=[9, 8, 9], pooled_bayes=[5, 5, 6]))
-    assert found == (
+    result = sentence(advice(hybrid=[9, 8, 9], pooled_bayes=[5, 5, 6]))
+    assert result == (
         "Use hybrid: with 100 for 1,000 users it is expected to cause 8.7 conversions "
         "(7.2 to 10.1), 3.3 more (1.9 to 4.8) than pooled-bayes, the best of the others, and 6.3 "
         "more (3.5 to 9.2) than cheapest-first, the simplest."
     )
 
 
-def test_a_tie_is_told_and_why_this_one_was_taken() -> None:
-    found = sentence(advice(hybrid=[8, 9, 8], pooled_bayes=[9, 8, 9]))
-    assert found.startswith("Use hybrid: ")
-    assert "not told apart from pooled-bayes (-0.3, " in found
-    assert found.endswith(
+def test_a_tie_is_reported_and_why_this_one_was_taken() -> None:
+    result = sentence(advice(hybrid=[8, 9, 8], pooled_bayes=[9, 8, 9]))
+    assert result.startswith("Use hybrid: ")
+    assert "not told apart from pooled-bayes (-0.3, " in result
+    assert result.endswith(
         "Of those that cannot be told apart from the best it is taken because it is the default, "
         "with your history."
     )
 
 
 def test_where_all_tie_that_is_said() -> None:
-    found = sentence(advice(pooled_bayes=[3, 0, 2], hybrid=[1, 2, 3], treat_all=[0, 4, 1]))
+    result = sentence(advice(pooled_bayes=[3, 0, 2], hybrid=[1, 2, 3], treat_all=[0, 4, 1]))
     assert (
-        "Nothing here tells the policies apart: it is not told apart from cheapest-first" in found
+        "Nothing here tells the policies apart: it is not told apart from cheapest-first" in result
     )
-    assert found.endswith("and named because it is the default, with your history.")
-    found = sentence(advice(bccb=[3, 1, 2], treat_all=[0, 4, 1]))
-    assert found.endswith("and named because its mean is the highest.")
+    assert result.endswith("and named because it is the default, with your history.")
+    result = sentence(advice(bccb=[3, 1, 2], treat_all=[0, 4, 1]))
+    assert result.endswith("and named because its mean is the highest.")
 
 
 def test_the_simplest_is_not_compared_with_itself() -> None:
-    found = sentence(advice(bccb=[1, 1, 2], cheapest_first=[9, 8, 9]))
-    assert found.startswith("Use cheapest-first: ")
-    assert "the simplest" not in found
+    result = sentence(advice(bccb=[1, 1, 2], cheapest_first=[9, 8, 9]))
+    assert result.startswith("Use cheapest-first: ")
+    assert "the simplest" not in result
 
 
-def test_a_choice_that_did_not_hold_is_told() -> None:
+def test_a_choice_that_did_not_hold_is_reported() -> None:
     """The first seeds, which choose, prefer hybrid; the last, which estimate, do not."""
     values = {
         "hybrid": [9.0, 8, 9, 4, 4, 4],
@@ -73,10 +73,10 @@ def test_a_choice_that_did_not_hold_is_told() -> None:
     runs = [
         RivalRun(name, s, v, 100.0, 300) for name, of in values.items() for s, v in enumerate(of)
     ]
-    found = conclude(DRAWN, runs, {})
-    assert sentence(found).startswith("Use hybrid: ")
-    assert "3.0 fewer (3.0 to 3.0) than pooled-bayes" in sentence(found)
-    assert "pooled-bayes did better than the choice made: more seeds would tell." in remarks(found)
+    result = conclude(DRAWN, runs, {})
+    assert sentence(result).startswith("Use hybrid: ")
+    assert "3.0 fewer (3.0 to 3.0) than pooled-bayes" in sentence(result)
+    assert "pooled-bayes did better than the choice made: more seeds would tell." in remarks(result)
 
 
 def test_visits_are_called_visits() -> None:
@@ -84,25 +84,25 @@ def test_visits_are_called_visits() -> None:
 
 
 def test_simulated_users_are_said_to_stand_for_the_real_ones() -> None:
-    told = " ".join(remarks(advice(bccb=[9, 8, 9])))
-    assert "Simulated users stand for yours: 0.2 to 0.3 % of them convert" in told
-    assert "0.1 per user treats 13.0% of them" in told
-    assert "3 seeds chose, 3 others estimate" in told
-    assert "randomised trial" in told
-    assert "not scarce" not in told
+    answer = " ".join(remarks(advice(bccb=[9, 8, 9])))
+    assert "Simulated users stand for yours: 0.2 to 0.3 % of them convert" in answer
+    assert "0.1 a user treats 13.0% of them" in answer
+    assert "3 seeds chose, 3 others estimate" in answer
+    assert "randomised trial" in answer
+    assert "not scarce" not in answer
 
 
 def test_a_trial_tells_what_it_was_measured_with() -> None:
-    told = " ".join(remarks(advice(LOGGED, bccb=[9, 8, 9])))
-    assert "measured with 1,000 rows of history, you would have 2,000" in told
-    assert "no stream of 4,000 users: the money is in proportion, 125 of 500" in told
+    answer = " ".join(remarks(advice(LOGGED, bccb=[9, 8, 9])))
+    assert "measured with 1,000 rows of history, you would have 2,000" in answer
+    assert "no stream of 4,000 users: the money is in proportion, 125 of 500" in answer
     whole = " ".join(remarks(advice(replace(LOGGED, users=1_000), bccb=[9, 8, 9])))
     assert "no stream" not in whole
 
 
-def test_money_to_spare_is_told() -> None:
-    told = " ".join(remarks(advice(spend=60.0, bccb=[9, 8, 9])))
-    assert "Money is not scarce here: treating everybody costs 60." in told
+def test_money_to_spare_is_reported() -> None:
+    answer = " ".join(remarks(advice(spend=60.0, bccb=[9, 8, 9])))
+    assert "Money is not scarce here: treating everybody costs 60." in answer
 
 
 def test_the_code_makes_the_recommended_policy() -> None:

@@ -1,6 +1,6 @@
 """The service's promises in plain Python: dicts and whole micros, written without its code.
 
-It does not know what a policy decides: it is told, and says what must follow from it.
+It does not know what a policy decides: it is given that, and says what must follow.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Row:
     costs: dict[str, int]
     status: str = "open"
     settled: int | None = None
-    told: tuple[float, str | None] | None = None  # outcome and action
+    reported: tuple[float, str | None] | None = None  # outcome and action
     returned: bool = False
 
     @property
@@ -124,12 +124,12 @@ class Book:
                 raise Refused(404)
             row = self.rows[item["decision_id"]]
             reported = item["value"], self._action(row, item)
-            answers.append(self._told(now, row, reported, fresh.get(item["decision_id"])))
+            answers.append(self._answer_to(now, row, reported, fresh.get(item["decision_id"])))
             if answers[-1][0] == "recorded":
                 fresh[item["decision_id"]] = reported
         for id_, reported in fresh.items():
             row = self.rows[id_]
-            row.status, row.told = "observed", reported
+            row.status, row.reported = "observed", reported
             row.returned = reported[1] != row.answer["treatment"]
             self.tick(now)
         for item in items:
@@ -147,14 +147,14 @@ class Book:
             raise Refused(422)
         return action
 
-    def _told(
+    def _answer_to(
         self,
         now: int,
         row: Row,
         reported: tuple[float, str | None],
         before: tuple[float, str | None] | None,
     ) -> tuple[str, float]:
-        before = before or row.told
+        before = before or row.reported
         if before is not None:
             if before != reported:
                 raise Refused(409)
@@ -243,12 +243,12 @@ class Book:
     def log_row(self, number: int, id_: str) -> dict[str, Any]:
         """What the log must say of a decision."""
         row = self.rows[id_]
-        outcome = row.told[0] if row.told else 0.0 if row.status == "expired" else None
+        outcome = row.reported[0] if row.reported else 0.0 if row.status == "expired" else None
         given: str | None = row.answer["treatment"] or "control"
-        told = {"decision_id": id_, "number": number, "status": row.status, "outcome": outcome}
-        told["age"] = row.body[0]
+        answers = {"decision_id": id_, "number": number, "status": row.status, "outcome": outcome}
+        answers["age"] = row.body[0]
         if self.shadow:
-            told["proposed"] = given
-            given = (row.told[1] or "control") if row.told else None
-            told["outcome"] = row.told[0] if row.told else None
-        return told | {"treatment": given}
+            answers["proposed"] = given
+            given = (row.reported[1] or "control") if row.reported else None
+            answers["outcome"] = row.reported[0] if row.reported else None
+        return answers | {"treatment": given}

@@ -43,7 +43,7 @@ class Clock:
 
 
 class Service:
-    """A running service. Unless told otherwise, windows pass only when :meth:`sweep` is called."""
+    """A running service. Unless set otherwise, windows pass only when :meth:`sweep` is called."""
 
     def __init__(self, path: Path, clock: Clock | None = None, tick: float = NEVER) -> None:
         self.path, self.clock, self.tick = path, clock or Clock(), tick
@@ -108,7 +108,7 @@ class Service:
         return response.json()
 
     def open(self, **terms: Any) -> dict[str, Any]:
-        """A new campaign that treats everybody, but for what is asked otherwise."""
+        """A new campaign that treats everybody, except where it is asked otherwise."""
         given: dict[str, Any] = {"name": f"campaign {len(list(self.books))}", **TERMS, **terms}
         answer: dict[str, Any] = self.done("", given)
         return answer
@@ -123,14 +123,14 @@ class Service:
         return self.ask("PUT", path, {"value": value, **more})
 
     def campaign(self, id_: str) -> dict[str, Any]:
-        """A campaign as it is told."""
-        found: dict[str, Any] = self.get(id_).json()
-        return found
+        """A campaign as it is reported."""
+        result: dict[str, Any] = self.get(id_).json()
+        return result
 
     def money(self, id_: str) -> tuple[str, str, str]:
         """What is spent, reserved and left."""
-        found = self.campaign(id_)
-        return found["spent"], found["reserved"], found["remaining"]
+        result = self.campaign(id_)
+        return result["spent"], result["reserved"], result["remaining"]
 
 
 TERMS: dict[str, Any] = {
@@ -153,9 +153,9 @@ def refused(response: httpx.Response, status: int, field: str | None = None, kin
     """The sentence of a refusal, which must have this status, field and kind."""
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
-    told = response.json()
-    assert told["status"] == status
-    assert told.get("field") == field, told
-    assert not kind or told["type"] == f"urn:bccb:problem:{kind}", told
-    detail: str = told["detail"]
+    body = response.json()
+    assert body["status"] == status
+    assert body.get("field") == field, body
+    assert not kind or body["type"] == f"urn:bccb:problem:{kind}", body
+    detail: str = body["detail"]
     return detail

@@ -75,10 +75,10 @@ routes.report_view = routes.log.write = broken
 """
     with serving(folder / "bccb.sqlite", hook=hook) as started:
         yield started
-        told = started.stderr()
+        message = started.stderr()
         for key in keys.values():  # of all that was asked with, right or wrong
-            assert key not in told
-            assert key.split("_", 2)[-1] not in told
+            assert key not in message
+            assert key.split("_", 2)[-1] not in message
 
 
 def ask(server: Server, method: str, path: str, **headers: str) -> httpx.Response:
@@ -88,8 +88,8 @@ def ask(server: Server, method: str, path: str, **headers: str) -> httpx.Respons
 
 def test_every_route_is_in_the_table(free: Server) -> None:
     document = free.client.get("/openapi.json").json()
-    found = {(method, path) for path, methods in document["paths"].items() for method in methods}
-    assert found == set(SCOPES)
+    results = {(method, path) for path, methods in document["paths"].items() for method in methods}
+    assert results == set(SCOPES)
 
 
 @ROUTES
@@ -98,12 +98,12 @@ def test_without_keys_loopback_may_ask_everything(free: Server, method: str, pat
 
 
 @ROUTES
-def test_without_a_good_key_nothing_is_told(
+def test_without_a_good_key_nothing_is_answered(
     guarded: Server, keys: dict[str, str], method: str, path: str
 ) -> None:
     bad = [f"Bearer {keys[name]}" for name in ("revoked", "wrong secret", "no key")]
-    for told in ("", "Bearer", f"Basic {keys['admin']}", keys["admin"], *bad):
-        answer = ask(guarded, method, path, authorization=told)
+    for reply in ("", "Bearer", f"Basic {keys['admin']}", keys["admin"], *bad):
+        answer = ask(guarded, method, path, authorization=reply)
         if SCOPES[method, path] is None:
             assert answer.status_code == 200
         else:
@@ -173,14 +173,14 @@ def test_an_unexpected_error_tells_nothing_of_itself(guarded: Server, keys: dict
 
 
 def has_security_headers(answer: httpx.Response) -> bool:
-    found = answer.headers
+    result = answer.headers
     return (
-        found["x-content-type-options"] == "nosniff"
-        and found["x-frame-options"] == "DENY"
-        and found["referrer-policy"] == "no-referrer"
-        and "frame-ancestors 'none'" in found["content-security-policy"]
-        and "server" not in found
-        and "access-control-allow-origin" not in found
+        result["x-content-type-options"] == "nosniff"
+        and result["x-frame-options"] == "DENY"
+        and result["referrer-policy"] == "no-referrer"
+        and "frame-ancestors 'none'" in result["content-security-policy"]
+        and "server" not in result
+        and "access-control-allow-origin" not in result
     )
 
 

@@ -31,9 +31,9 @@ def test_a_problem_is_a_document_with_its_status_kind_and_field() -> None:
     response = problem_response(ProblemError(422, "invalid-field", "age is old", "age"))
     assert response.status_code == 422
     assert response.headers["content-type"] == "application/problem+json"
-    told = json.loads(bytes(response.body))
-    assert (told["status"], told["detail"], told["field"]) == (422, "age is old", "age")
-    assert told["type"] == "urn:bccb:problem:invalid-field"
+    answer = json.loads(bytes(response.body))
+    assert (answer["status"], answer["detail"], answer["field"]) == (422, "age is old", "age")
+    assert answer["type"] == "urn:bccb:problem:invalid-field"
 
 
 def test_an_answer_is_json_with_its_status() -> None:

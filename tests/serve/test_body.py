@@ -74,9 +74,9 @@ def test_others_are_served_while_a_long_list_is_read() -> None:
         finally:
             waiting.cancel()
 
-    found = asyncio.run(read())
-    assert [each.decision_id for each in found] == [f"d{i}" for i in range(MOST_BATCH)]
-    assert found[-1].features == features
+    result = asyncio.run(read())
+    assert [each.decision_id for each in result] == [f"d{i}" for i in range(MOST_BATCH)]
+    assert result[-1].features == features
     assert turns >= len(body) / 300_000
 
 
@@ -117,16 +117,18 @@ WRONG: list[tuple[str, str, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("body", "told", "field"), WRONG)
-def test_a_wrong_list_is_told_with_its_place(body: str, told: str, field: str | None) -> None:
+@pytest.mark.parametrize(("body", "message", "field"), WRONG)
+def test_a_wrong_list_is_reported_with_its_place(
+    body: str, message: str, field: str | None
+) -> None:
     with pytest.raises(ProblemError) as refused:
         asyncio.run(parse_list(OUTCOME_ITEMS, body.encode("latin-1")))
-    assert refused.value.detail.startswith(told)
+    assert refused.value.detail.startswith(message)
     assert str(refused.value.field).startswith(str(field))
 
 
 @pytest.mark.parametrize("extra", [{}, {"": 1}])
-def test_too_many_entries_are_told_in_one_sentence(extra: dict[str, Any]) -> None:
+def test_too_many_entries_are_reported_in_one_sentence(extra: dict[str, Any]) -> None:
     asked = user("a") | {"features": {f"f{i}": 1 for i in range(20_000)}} | extra
     for body, place in ((asked, "the body"), ([user("b"), asked], "item 1 of the list")):
         with pytest.raises(ProblemError, match=f"{place} has more than 1,000 features and 100 tr"):

@@ -88,8 +88,8 @@ def test_a_refused_campaign_tells_its_field(
     service: Service, field: str, changes: dict[str, Any]
 ) -> None:
     response = service.post("", {"name": "spring", **TERMS, **changes})
-    told = refused(response, 422, field, "invalid-field")
-    assert field == "policy" or field in told
+    message = refused(response, 422, field, "invalid-field")
+    assert field == "policy" or field in message
     assert service.get("").json() == {"campaigns": []}
     assert service.get("/readyz").status_code == 200
 
@@ -101,7 +101,7 @@ def test_names_that_are_there_twice_are_refused(service: Service, field: str) ->
 
 
 @pytest.mark.parametrize("missing", ["name", "budget", "horizon", "features", "treatments"])
-def test_a_missing_field_is_told(service: Service, missing: str) -> None:
+def test_a_missing_field_is_reported(service: Service, missing: str) -> None:
     body = {"name": "spring", **TERMS}
     del body[missing]
     assert "missing" in refused(service.post("", body), 422, missing)
@@ -184,7 +184,7 @@ def test_closing_is_for_good(service: Service) -> None:
     assert service.outcome(campaign, "a", 1).json()["status"] == "recorded"
 
 
-def test_an_unknown_campaign_is_told(service: Service) -> None:
+def test_an_unknown_campaign_is_reported(service: Service) -> None:
     for path in ("", "/report", "/log"):
         assert "'c-nobody'" in refused(service.get(f"c-nobody{path}"), 404)
     for path, body in (

@@ -51,7 +51,7 @@ def test_columns_are_decided_as_rows_are(service: Service) -> None:
         },
     }
     path = f"{service.open(name='columns', **terms)['id']}/decisions/columns"
-    found = service.done(path, given)
+    result = service.done(path, given)
     names = {
         "decision_ids": "decision_id",
         "treatments": "treatment",
@@ -60,16 +60,16 @@ def test_columns_are_decided_as_rows_are(service: Service) -> None:
         "remaining": "remaining",
     }
     for name, field in names.items():
-        assert found[name] == [each[field] for each in rows]
-    assert found["act"] is True
-    assert service.done(path, given) == found  # and once only
+        assert result[name] == [each[field] for each in rows]
+    assert result["act"] is True
+    assert service.done(path, given) == result  # and once only
 
 
 def test_rows_and_columns_know_each_others_ids(service: Service) -> None:
     campaign = service.open()["id"]
     first = service.decide(campaign, "a")
-    found = service.done(f"{campaign}/decisions/columns", columns("b", "a"))
-    assert found["remaining"][1] == first["remaining"]
+    result = service.done(f"{campaign}/decisions/columns", columns("b", "a"))
+    assert result["remaining"][1] == first["remaining"]
     other = service.post(f"{campaign}/decisions/columns", columns("c", "a", cost="0.50"))
     refused(other, 409, "decision_ids.1", "id-taken")
     assert service.campaign(campaign)["decisions"] == 2
@@ -81,9 +81,9 @@ def test_a_long_list_in_columns_is_decided_in_parts(
     monkeypatch.setattr(service.books, "users_at_once", lambda id_: 7)
     campaign = service.open(budget="1000")["id"]
     ids = [f"d{i}" for i in range(MOST_BATCH)]
-    found = service.done(f"{campaign}/decisions/columns", columns(*ids))
-    assert found["decision_ids"] == ids
-    assert found["remaining"][-1] == "0.00"
+    result = service.done(f"{campaign}/decisions/columns", columns(*ids))
+    assert result["decision_ids"] == ids
+    assert result["remaining"][-1] == "0.00"
     bad = columns(*ids)
     bad["costs"]["email"][500] = "0.50"
     refused(service.post(f"{campaign}/decisions/columns", bad), 409, "decision_ids.500")
@@ -113,19 +113,19 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("field", "changes", "told"), WRONG)
+@pytest.mark.parametrize(("field", "changes", "message"), WRONG)
 def test_refused_columns_tell_their_field_and_place(
-    service: Service, field: str, changes: dict[str, Any], told: str
+    service: Service, field: str, changes: dict[str, Any], message: str
 ) -> None:
     campaign = service.open()["id"]
     response = service.post(f"{campaign}/decisions/columns", columns("a", "b") | changes)
-    found = refused(response, 422, field, "invalid-field")
-    assert told in found, found
+    result = refused(response, 422, field, "invalid-field")
+    assert message in result, result
     assert service.campaign(campaign)["decisions"] == 0
 
 
 @pytest.mark.parametrize("missing", ["decision_ids", "features", "costs"])
-def test_a_missing_column_is_told(service: Service, missing: str) -> None:
+def test_a_missing_column_is_reported(service: Service, missing: str) -> None:
     body = columns("a")
     del body[missing]
     response = service.post(f"{service.open()['id']}/decisions/columns", body)

@@ -98,12 +98,12 @@ def test_an_id_that_stands_twice_in_a_list_is_refused(service: Service) -> None:
 @pytest.mark.parametrize("count", [0, 1_001])
 def test_lists_have_one_to_a_thousand_entries(service: Service, count: int) -> None:
     campaign = service.open()["id"]
-    told = refused(
+    message = refused(
         service.post(f"{campaign}/decisions", [user(f"d{i}") for i in range(count)]),
         422,
         "the length of the list",
     )
-    assert "must be 1 to 1000" in told
+    assert "must be 1 to 1000" in message
     whole = service.done(f"{campaign}/decisions", [user(f"d{i}") for i in range(1_000)])
     assert len(whole) == 1_000
 

@@ -27,13 +27,13 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield server.address
 
 
-def holds(told: Any, found: Any) -> bool:
+def holds(answer: Any, result: Any) -> bool:
     """Whether all that the document tells of an answer is so; ids are made up anew each time."""
-    if isinstance(told, dict):
-        return all(key == "id" or holds(value, found[key]) for key, value in told.items())
-    if isinstance(told, list):
-        return len(told) == len(found) and all(map(holds, told, found))
-    return bool(told == found)
+    if isinstance(answer, dict):
+        return all(key == "id" or holds(value, result[key]) for key, value in answer.items())
+    if isinstance(answer, list):
+        return len(answer) == len(result) and all(map(holds, answer, result))
+    return bool(answer == result)
 
 
 def test_every_call_with_curl_is_answered_as_the_document_says(url: str, tmp_path: Path) -> None:
@@ -52,9 +52,11 @@ def test_every_call_with_curl_is_answered_as_the_document_says(url: str, tmp_pat
             answer = done.stdout.replace("}{", "}\n{").strip().split("\n")[-1]
             calls += text.count("curl")
         elif kind == "json":
-            found = json.loads(answer)
-            assert holds(json.loads(text), found), f"{text}\nis told, but the answer is\n{answer}"
-            campaign = campaign or found["id"]
+            result = json.loads(answer)
+            assert holds(json.loads(text), result), (
+                f"{text}\nis documented, but the answer is\n{answer}"
+            )
+            campaign = campaign or result["id"]
     assert calls >= 18
     assert (tmp_path / "log.parquet").stat().st_size > 1_000
 

@@ -37,9 +37,9 @@ def test_a_log_tells_how_each_decision_ended(service: Service) -> None:
         service.decide(campaign, id_, cost=cost)
     service.outcome(campaign, "seen", 0.25)
     service.done(f"{campaign}/decisions/undone/cancel")
-    found = lines(service, campaign)
+    result = lines(service, campaign)
     assert [
-        (row["decision_id"], row["treatment"], row["outcome"], row["status"]) for row in found
+        (row["decision_id"], row["treatment"], row["outcome"], row["status"]) for row in result
     ] == [
         ("early", "email", 0.0, "expired"),
         ("seen", "email", 0.25, "observed"),
@@ -47,7 +47,7 @@ def test_a_log_tells_how_each_decision_ended(service: Service) -> None:
         ("poor", "control", None, "open"),
         ("open", "control", None, "open"),
     ]
-    assert found[0] == {
+    assert result[0] == {
         "decision_id": "early",
         "number": 1,
         "at": "2027-01-15T08:00:00Z",
@@ -67,22 +67,22 @@ def test_a_shadows_log_tells_what_was_done_and_what_was_proposed(service: Servic
     service.done(f"{campaign}/decisions", [{**user(id_), "costs": costs} for id_ in "abc"])
     service.outcome(campaign, "a", 1, action="call")
     service.outcome(campaign, "b", 0, action=None)
-    found = lines(service, campaign)
+    result = lines(service, campaign)
     assert [
-        (row["treatment"], row["proposed"], row["outcome"], row["probability"]) for row in found
+        (row["treatment"], row["proposed"], row["outcome"], row["probability"]) for row in result
     ] == [
         ("call", "email", 1.0, None),
         ("control", "email", 0.0, None),
         (None, "email", None, None),
     ]
-    assert [row["proposed_probability"] for row in found] == [1.0] * 3
-    assert (found[0]["cost:email"], found[0]["cost:call"]) == (1.0, 2.5)
+    assert [row["proposed_probability"] for row in result] == [1.0] * 3
+    assert (result[0]["cost:email"], result[0]["cost:call"]) == (1.0, 2.5)
     assert parquet(service, campaign).drop("at").to_dicts() == [
-        {key: value for key, value in row.items() if key != "at"} for row in found
+        {key: value for key, value in row.items() if key != "at"} for row in result
     ]
 
 
-def test_times_are_told_to_the_microsecond(service: Service) -> None:
+def test_times_are_reported_to_the_microsecond(service: Service) -> None:
     campaign = service.open()["id"]
     begin = datetime(2027, 1, 15, 8, tzinfo=UTC)
     for i in range(3):  # a whole second stands beside fractions of one
@@ -105,10 +105,10 @@ def test_a_parquet_log_tells_which_column_plays_which_part(service: Service) -> 
     campaign = service.open(treatments=["email", "call"])["id"]
     response = service.get(f"{campaign}/log", format="parquet")
     stored = polars.read_parquet_metadata(io.BytesIO(response.content))[METADATA_KEY]
-    told = json.loads(stored)
-    assert told["treatments"] == ["email", "call"]
-    assert told["cost"] == ["cost:email", "cost:call"]
-    assert told["probability"] == "probability"
+    answer = json.loads(stored)
+    assert answer["treatments"] == ["email", "call"]
+    assert answer["cost"] == ["cost:email", "cost:call"]
+    assert answer["probability"] == "probability"
 
 
 def test_a_long_log_is_read_page_by_page(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

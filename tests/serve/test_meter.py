@@ -6,7 +6,7 @@ from bccb.serve.meter import Meter
 from serve.service import SECOND, Service, user
 
 
-def test_counts_of_the_last_ten_seconds_are_told() -> None:
+def test_counts_of_the_last_ten_seconds_are_reported() -> None:
     meter = Meter()
     for second in range(30):
         meter.add(second * SECOND, 1)

@@ -19,8 +19,8 @@ def test_the_money_of_a_campaign_is_that_of_its_view(service: Service) -> None:
         service.decide(campaign, name, "1.25")
     service.outcome(campaign, "a", 1)
     for name in ("budget", "spent", "reserved"):
-        told = float(service.campaign(campaign)[name])
-        assert value(service, f"bccb_campaign_{name}", campaign) == told
+        answer = float(service.campaign(campaign)[name])
+        assert value(service, f"bccb_campaign_{name}", campaign) == answer
     assert value(service, "bccb_campaign_decisions", campaign) == 3
     assert value(service, "bccb_campaign_open", campaign) == 2
 

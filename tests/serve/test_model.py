@@ -241,8 +241,8 @@ class Interleavings(RuleBasedStateMachine):
 
     def check_state(self, name: str, id_: str, answer: Any) -> None:
         if answer is not None:
-            told = {k: micros(v) if k in MONEY else v for k, v in answer.items()}
-            assert told == self.books[name].state(id_)
+            answers = {k: micros(v) if k in MONEY else v for k, v in answer.items()}
+            assert answers == self.books[name].state(id_)
 
     # Time and the process
 
@@ -277,17 +277,17 @@ class Interleavings(RuleBasedStateMachine):
             assert response.status_code == 404
             return
         book = self.books[name]
-        found = [json.loads(line) for line in response.text.splitlines()]
+        results = [json.loads(line) for line in response.text.splitlines()]
         expected = [book.log_row(number, id_) for number, id_ in enumerate(book.rows, 1)]
         assert [
-            {key: row[key] for key in like} for row, like in zip(found, expected, strict=True)
+            {key: row[key] for key in like} for row, like in zip(results, expected, strict=True)
         ] == expected
 
     @invariant()
     def money_and_counts_are_the_models(self) -> None:
-        told = self.service.get("").json()["campaigns"]
-        assert [each["name"] for each in told] == list(self.books)[::-1]
-        for each in told:
+        body = self.service.get("").json()["campaigns"]
+        assert [each["name"] for each in body] == list(self.books)[::-1]
+        for each in body:
             book = self.books[each["name"]]
             money = {key: micros(each[key]) for key in MONEY}
             assert money["spent"] + money["reserved"] <= money["budget"]

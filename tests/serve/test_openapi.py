@@ -60,9 +60,12 @@ CONFORMANCE = [
     checks.response_schema_conformance,
 ]
 EXAMPLES = settings(
-    max_examples=settings().max_examples // 2,
+    max_examples=settings().max_examples // 4,
     suppress_health_check=list(HealthCheck),
 )
+
+
+pytestmark = pytest.mark.slow_first
 
 
 @pytest.fixture(scope="module")
@@ -75,13 +78,13 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def campaigns(url: str) -> dict[str, str]:
     """One campaign to work with and one to pause and close, with some decisions each."""
-    found = {}
+    results = {}
     for name in ("works", "ends"):
         body = {"name": name, **TERMS, "budget": "1000000"}
-        found[name] = httpx.post(f"{url}/v1/campaigns", json=body).json()["id"]
-        decisions = f"{url}/v1/campaigns/{found[name]}/decisions"
+        results[name] = httpx.post(f"{url}/v1/campaigns", json=body).json()["id"]
+        decisions = f"{url}/v1/campaigns/{results[name]}/decisions"
         httpx.post(decisions, json=[user(id_) for id_ in DECISIONS]).raise_for_status()
-    return found
+    return results
 
 
 @pytest.fixture(scope="module")
@@ -96,8 +99,8 @@ def strategy(api: Any, call: str, mode: GenerationMode) -> Any:
 
 def test_the_document_tells_of_every_call_and_no_other(api: Any) -> None:
     paths = api.raw_schema["paths"]
-    found = {f"{method.upper()} {path}" for path, calls in paths.items() for method in calls}
-    assert found == set(CALLS)
+    results = {f"{method.upper()} {path}" for path, calls in paths.items() for method in calls}
+    assert results == set(CALLS)
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -165,22 +168,22 @@ def fit(body: Any) -> None:
 @pytest.mark.parametrize("call", CALLS)
 def test_every_call_needs_the_scope_that_is_documented(service: Service, call: str) -> None:
     method, path = call.split()
-    (found,) = (
+    (result,) = (
         route.app.operation.scope
         for route in service.app.routes
         if isinstance(route, Route) and isinstance(route.app, Served)
         if (route.app.operation.method, route.app.operation.path) == (method, path)
     )
-    assert (found and found.value) == CALLS[call]
+    assert (result and result.value) == CALLS[call]
 
 
 def test_every_call_that_needs_a_key_says_how_it_is_refused(service: Service) -> None:
     paths = service.get("/openapi.json").json()["paths"]
     for call, scope in CALLS.items():
         method, path = call.split()
-        told = paths[path][method.lower()]
-        assert (scope is not None) == ({"401", "403"} <= set(told["responses"])), call
-        assert told["description"], call
+        answer = paths[path][method.lower()]
+        assert (scope is not None) == ({"401", "403"} <= set(answer["responses"])), call
+        assert answer["description"], call
 
 
 def test_the_page_with_the_document_needs_no_other_server(service: Service) -> None:

@@ -25,8 +25,8 @@ def cancel(service: Service, campaign: str, decision: str) -> httpx.Response:
 
 def arms(service: Service, campaign: str) -> list[tuple[int, int, float]]:
     """Decisions, outcomes and conversions of each arm."""
-    told = service.get(f"{campaign}/report").json()["arms"]
-    return [(arm["decisions"], arm["outcomes"], arm["conversions"]) for arm in told]
+    body = service.get(f"{campaign}/report").json()["arms"]
+    return [(arm["decisions"], arm["outcomes"], arm["conversions"]) for arm in body]
 
 
 # Outcomes
@@ -91,10 +91,10 @@ def test_a_list_tells_of_each_outcome_in_its_order(service: Service) -> None:
     campaign = service.open()["id"]
     service.done(f"{campaign}/decisions", [user(id_) for id_ in "abc"])
     service.outcome(campaign, "b", 1)
-    told = service.done(
+    answer = service.done(
         f"{campaign}/outcomes", [item("c", 0), item("b", 1), item("a", 1), item("c", 0)]
     )
-    assert [(each["decision_id"], each["status"]) for each in told] == [
+    assert [(each["decision_id"], each["status"]) for each in answer] == [
         ("c", "recorded"),
         ("b", "already_recorded"),
         ("a", "recorded"),
@@ -129,8 +129,8 @@ def test_an_outcome_at_the_end_of_the_window_still_counts(service: Service) -> N
     assert service.outcome(campaign, "a", 1).json()["status"] == "recorded"
     service.clock.advance(0.000001)
     refused(cancel(service, campaign, "b"), 409, kind="decision-ended")
-    told = service.outcome(campaign, "b", 1).json()
-    assert told == {"decision_id": "b", "value": 0.0, "status": "too_late"}
+    body = service.outcome(campaign, "b", 1).json()
+    assert body == {"decision_id": "b", "value": 0.0, "status": "too_late"}
 
 
 def test_after_the_window_no_outcome_is_none(service: Service) -> None:
@@ -150,8 +150,8 @@ def test_a_late_outcome_may_stand_twice_in_a_list(service: Service) -> None:
     service.decide(campaign, "a")
     service.clock.advance(61)
     for _ in range(2):  # before the sweep and after it
-        told = service.done(f"{campaign}/outcomes", [item("a", 1), item("a", 1)])
-        assert [each["status"] for each in told] == ["too_late", "too_late"]
+        answer = service.done(f"{campaign}/outcomes", [item("a", 1), item("a", 1)])
+        assert [each["status"] for each in answer] == ["too_late", "too_late"]
         service.sweep()
 
 
@@ -205,8 +205,8 @@ def log_lines(service: Service, campaign: str) -> list[str]:
 def test_cancelled_money_returns_and_nothing_is_learned(service: Service) -> None:
     campaign = service.open(budget="1.00")["id"]
     service.decide(campaign, "a")
-    told = cancel(service, campaign, "a")
-    assert told.json() == {
+    answer = cancel(service, campaign, "a")
+    assert answer.json() == {
         "decision_id": "a",
         "treatment": "email",
         "status": "cancelled",
@@ -214,7 +214,7 @@ def test_cancelled_money_returns_and_nothing_is_learned(service: Service) -> Non
         "spent": "0.00",
         "remaining": "1.00",
     }
-    assert cancel(service, campaign, "a").json() == told.json()
+    assert cancel(service, campaign, "a").json() == answer.json()
     assert arms(service, campaign) == [(0, 0, 0.0), (0, 0, 0.0)]
     assert service.decide(campaign, "b")["treatment"] == "email"  # it can be spent again
     refused(service.outcome(campaign, "a", 1), 409, kind="decision-cancelled")
@@ -252,10 +252,10 @@ def test_what_was_not_decided_cannot_be_cancelled_or_settled(service: Service) -
 def test_what_a_treatment_did_not_cost_returns(service: Service) -> None:
     campaign = service.open(budget="1.00")["id"]
     service.decide(campaign, "a")
-    told = settle(service, campaign, "a", "0.6100001").json()
-    assert (told["status"], told["reserved"], told["spent"]) == ("open", "0.00", "0.610001")
+    body = settle(service, campaign, "a", "0.6100001").json()
+    assert (body["status"], body["reserved"], body["spent"]) == ("open", "0.00", "0.610001")
     assert service.money(campaign) == ("0.610001", "0.00", "0.389999")
-    assert settle(service, campaign, "a", "0.610001").json() == told
+    assert settle(service, campaign, "a", "0.610001").json() == body
     refused(settle(service, campaign, "a", "0.61"), 409, "cost", "settlement-differs")
     service.outcome(campaign, "a", 1)
     assert service.money(campaign) == ("0.610001", "0.00", "0.389999")
@@ -299,7 +299,7 @@ def test_a_shadow_learns_what_was_done_and_money_for_what_was_not_returns(
     assert settle(service, campaign, "a", "0.5").json()["spent"] == "0.50"
 
 
-def test_a_shadow_is_told_the_action_twice_the_same(service: Service) -> None:
+def test_a_shadow_takes_the_same_action_twice(service: Service) -> None:
     campaign = service.open(mode="shadow")["id"]
     service.decide(campaign, "a")
     service.outcome(campaign, "a", 1, action=None)
@@ -308,7 +308,7 @@ def test_a_shadow_is_told_the_action_twice_the_same(service: Service) -> None:
     refused(service.outcome(campaign, "a", 1, action="email"), 409, "value", "outcome-differs")
 
 
-def test_a_shadow_must_be_told_the_action_and_others_must_not(service: Service) -> None:
+def test_outcomes_of_a_shadow_must_name_the_action_and_others_must_not(service: Service) -> None:
     live, shadow = service.open()["id"], service.open(mode="shadow")["id"]
     for campaign in (live, shadow):
         service.decide(campaign, "a")
@@ -319,7 +319,7 @@ def test_a_shadow_must_be_told_the_action_and_others_must_not(service: Service) 
     refused(service.post(f"{shadow}/outcomes", [item("a", 1)]), 422, "0.action")
 
 
-def test_a_shadow_learns_nothing_where_nobody_told_it(service: Service) -> None:
+def test_a_shadow_learns_nothing_without_the_action(service: Service) -> None:
     campaign = service.open(mode="shadow", outcome_window_seconds=60)["id"]
     service.decide(campaign, "a")
     service.clock.advance(61)

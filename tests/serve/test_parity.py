@@ -52,15 +52,15 @@ class Run:
 
     def decide(self, users: list[dict[str, Any]], single: bool) -> None:
         """Ask both, and compare."""
-        told = self.service.done(f"{self.campaign}/decisions", users[0] if single else users)
-        for body, answer in zip(users, [told] if single else told, strict=True):
+        reply = self.service.done(f"{self.campaign}/decisions", users[0] if single else users)
+        for body, answer in zip(users, [reply] if single else reply, strict=True):
             costs = [float(text) for text in body["costs"].values()]
-            found = self.policy.decide(list(body["features"].values()), cost=costs)
+            result = self.policy.decide(list(body["features"].values()), cost=costs)
             names = [None, *self.treatments]
-            assert answer["treatment"] == names[found.action]
-            assert answer["price"] == found.price
-            assert answer["probability"] == found.probability
-            self.made[body["decision_id"]] = found
+            assert answer["treatment"] == names[result.action]
+            assert answer["price"] == result.price
+            assert answer["probability"] == result.probability
+            self.made[body["decision_id"]] = result
 
     def draw(self, id_: str) -> float:
         decision = self.made[id_]
@@ -167,17 +167,17 @@ def check_log(both: Run) -> bytes:
 def test_the_service_decides_and_learns_as_the_library_does(
     service: Service, tmp_path: Path
 ) -> None:
-    both = run(service, "pooled-bayes", users=20_000, features=4, treatments=1)
+    both = run(service, "pooled-bayes", users=5_000, features=4, treatments=1)
     (tmp_path / "log.parquet").write_bytes(check_log(both))
     read = read_complete_rows(tmp_path / "log.parquet")
     log, incomplete = read.log, read.incomplete
-    assert (log.users, incomplete) == (len(both.outcomes), 20_000 - len(both.outcomes))
+    assert (log.users, incomplete) == (len(both.outcomes), 5_000 - len(both.outcomes))
     assert log.feature_names == tuple(both.features)
 
 
 @pytest.mark.compiled
 def test_so_it_does_with_several_treatments(service: Service) -> None:
-    both = run(service, "bccb", users=4_000, features=3, treatments=2)
+    both = run(service, "bccb", users=2_000, features=3, treatments=2)
     check_log(both)
 
 
@@ -224,21 +224,21 @@ def test_users_who_are_asked_for_together_are_decided_as_one_by_one(service: Ser
         return [response.json() for response in await asyncio.gather(*asked)]
 
     answers = service.run(ask())
-    told: list[dict[str, Any]] = []
+    replies: list[dict[str, Any]] = []
     for answer in answers:
-        told += answer if isinstance(answer, list) else [answer]
+        replies += answer if isinstance(answer, list) else [answer]
     for campaign in campaigns:
         frame = polars.read_ndjson(io.StringIO(service.get(f"{campaign}/log").text))
         policy = bccb.make("thompson", budget=60, horizon=100, features=1, seed=4)
         for row in frame.iter_rows(named=True):
-            found = policy.decide([row["age"]], cost=1.0)
-            assert row["treatment"] == ("control", "email")[found.action]
-            assert row["probability"] == found.probability
-            treatment = None if found.action == 0 else "email"
-            same = [each for each in told if each["decision_id"] == row["decision_id"]]
+            result = policy.decide([row["age"]], cost=1.0)
+            assert row["treatment"] == ("control", "email")[result.action]
+            assert row["probability"] == result.probability
+            treatment = None if result.action == 0 else "email"
+            same = [each for each in replies if each["decision_id"] == row["decision_id"]]
             assert len(same) in (2, 6)  # of both campaigns
             assert any(
-                each["treatment"] == treatment and each["probability"] == found.probability
+                each["treatment"] == treatment and each["probability"] == result.probability
                 for each in same
             )
         assert len(frame) == 100
@@ -277,7 +277,7 @@ def test_a_downloaded_log_can_be_evaluated(
     monkeypatch.setattr(sys, "argv", ["bccb", "evaluate", str(path), "--policy", "treat-all"])
     with pytest.raises(SystemExit) as stopped:
         main()
-    told = capsys.readouterr()
-    assert not stopped.value.code, told.err
-    assert "600" in told.out + told.err
-    assert "SNIPS" in told.out or "IPW" in told.out
+    printed = capsys.readouterr()
+    assert not stopped.value.code, printed.err
+    assert "600" in printed.out + printed.err
+    assert "SNIPS" in printed.out or "IPW" in printed.out

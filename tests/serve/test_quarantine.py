@@ -33,8 +33,8 @@ def bricked(tmp_path: Path, request: pytest.FixtureRequest) -> Any:
 
 
 def named(service: Service, name: str) -> dict[str, Any]:
-    found = {each["name"]: each for each in service.get("").json()["campaigns"]}
-    view: dict[str, Any] = found[name]
+    results = {each["name"]: each for each in service.get("").json()["campaigns"]}
+    view: dict[str, Any] = results[name]
     return view
 
 
@@ -127,8 +127,8 @@ def test_what_an_older_version_kept_before_its_snapshot_is_not_answered(service:
     service.stop()
     damage(service.path, "UPDATE journal SET price = 9e999 WHERE number = 1")
     service.start()
-    told = refused(service.post(f"{campaign}/decisions", user("a")), 500, kind="internal")
-    assert "decision 'a' cannot be answered: its price is inf" in told
+    message = refused(service.post(f"{campaign}/decisions", user("a")), 500, kind="internal")
+    assert "decision 'a' cannot be answered: its price is inf" in message
     assert service.decide(campaign, "b")["treatment"] == "email"
     first, _ = service.get(f"{campaign}/log").text.splitlines()
     assert json.loads(first, parse_constant=pytest.fail)["price"] is None

@@ -1,62 +1,27 @@
-"""Recovery: the state after a restart is that of a process that never stopped, and damage is told.
+"""Recovery: after a restart the state is that of a process that never stopped; damage is reported.
 
 All on real files; the processes of these tests are in `test_damage.py`.
 """
 
 from __future__ import annotations
 
-import importlib.metadata
-import json
 import random
 import shutil
-import sqlite3
-import zlib
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from pasts import ALL_KINDS, BODY, Desk, Past, damage, decide, other_code
+from pasts import ALL_KINDS, Past, damage
 
-import bccb
 import bccb.serve.books as books_module
-from bccb.fingerprint import fingerprint
 from bccb.ledger.event import Event, Kind
 from bccb.ledger.opening import open_ledger
 from bccb.ledger.port import DamagedError, LedgerError
-from bccb.ledger.sqlite.statements import migrations
-from bccb.serve import campaigns
 from bccb.serve.books import Books
-from bccb.serve.code import Code, this_code
 from bccb.serve.quarantine import Quarantined
 from bccb.serve.recovery import check_seals, fold, load
 from bccb.serve.server import opened
-from bccb.wire import CampaignRequest, DecisionRequest, decoder
-
-
-@pytest.fixture(scope="module")
-def past(tmp_path_factory: pytest.TempPathFactory) -> Past:
-    """Two campaigns with a few hundred events of all kinds and no snapshot."""
-    made = Past(tmp_path_factory.mktemp("past") / "ledger.sqlite", seed=1)
-    made.live(300)
-    made.close()
-    return made
-
-
-@pytest.fixture
-def path(past: Past, tmp_path: Path) -> Path:
-    """A copy of that ledger."""
-    return Path(shutil.copy(past.path, tmp_path / "ledger.sqlite"))
-
-
-def states(path: Path) -> dict[str, bytes]:
-    """All campaigns after recovery."""
-    with opened(path) as books:
-        return {campaign.terms.name: campaign.to_bytes() for campaign in books}
-
-
-def dump(path: Path) -> list[str]:
-    with closing(sqlite3.connect(path)) as file:
-        return list(file.iterdump())
+from serve.recovered import reasons
 
 
 def test_the_past_has_events_of_all_kinds(past: Past) -> None:
@@ -121,9 +86,6 @@ def test_a_stop_keeps_a_snapshot_of_everything(tmp_path: Path) -> None:
     past.close()
 
 
-# Damage
-
-
 def refusal(path: Path) -> str:
     """What a start says that is refused; it leaves the ledger as it is."""
     before = path.read_bytes()
@@ -133,23 +95,13 @@ def refusal(path: Path) -> str:
     return str(refused.value)
 
 
-def reasons(path: Path) -> list[str]:
-    """Why campaigns of a damaged ledger are quarantined; a start leaves the ledger as it is."""
-    before = dump(path)
-    with opened(path) as books:
-        found = [each.reason for each in books.all() if isinstance(each, Quarantined)]
-        assert [each.id for each in books.all()] == [each.id for each in books.ledger.accounts()]
-    assert dump(path) == before
-    return found
-
-
 def reason(path: Path, past: Past) -> str:
     """Why the one damaged campaign is quarantined; the other one is served."""
-    (found,) = reasons(path)
+    (result,) = reasons(path)
     with opened(path) as books:
         (other,) = books
         assert other.to_bytes() == past.kept[other.terms.name]
-    return found
+    return result
 
 
 CHANGES = {
@@ -175,7 +127,7 @@ def test_every_column_is_tried() -> None:
 
 @pytest.mark.compiled  # many recoveries
 @pytest.mark.parametrize("column", CHANGES)
-def test_a_change_of_any_column_is_told_with_its_place(path: Path, column: str) -> None:
+def test_a_change_of_any_column_is_reported_with_its_place(path: Path, column: str) -> None:
     """In an event that has something there."""
     with closing(open_ledger(path)) as ledger:
         (account, _) = ledger.accounts()
@@ -185,9 +137,9 @@ def test_a_change_of_any_column_is_told_with_its_place(path: Path, column: str) 
             if event.sequence > 5 and getattr(event, column) is not None
         )
     damage(path, f"UPDATE journal SET {column} = {CHANGES[column]} WHERE {at(event)}")
-    told = reasons(path)[0]
-    assert told.startswith(f"campaign {account.id} is damaged: "), told
-    assert f"event {event.sequence} " in told, told
+    message = reasons(path)[0]
+    assert message.startswith(f"campaign {account.id} is damaged: "), message
+    assert f"event {event.sequence} " in message, message
 
 
 def at(event: Event) -> str:
@@ -197,41 +149,43 @@ def at(event: Event) -> str:
 @pytest.mark.compiled  # many recoveries
 @pytest.mark.parametrize("kind", sorted(ALL_KINDS))
 @pytest.mark.parametrize("column", ["at", "money", "remaining", "seal"])
-def test_a_change_of_any_kind_of_event_is_told_with_its_place(
+def test_a_change_of_any_kind_of_event_is_reported_with_its_place(
     path: Path, kind: str, column: str
 ) -> None:
     with closing(open_ledger(path)) as ledger:
         account = ledger.accounts()[1]
         event = next(event for event in ledger.events(account.key) if event.kind == kind)
     damage(path, f"UPDATE journal SET {column} = {column} + 1 WHERE {at(event)}")
-    (told,) = reasons(path)
-    assert told.startswith(f"campaign {account.id} is damaged: at event {event.sequence} "), told
-    assert f"({kind})" in told
+    (message,) = reasons(path)
+    assert message.startswith(f"campaign {account.id} is damaged: at event {event.sequence} "), (
+        message
+    )
+    assert f"({kind})" in message
 
 
-def test_an_event_moved_to_another_campaign_is_told(path: Path) -> None:
+def test_an_event_moved_to_another_campaign_is_reported(path: Path) -> None:
     moved = "campaign = 2, sequence = 5000"
     damage(path, f"UPDATE journal SET {moved} WHERE sequence = 9 AND campaign = 1")
     assert "event 9 is missing" in reasons(path)[0]
 
 
 @pytest.mark.parametrize("sequence", [1, 2, 150])
-def test_a_missing_event_is_told(path: Path, past: Past, sequence: int) -> None:
+def test_a_missing_event_is_reported(path: Path, past: Past, sequence: int) -> None:
     damage(path, f"DELETE FROM journal WHERE campaign = 1 AND sequence = {sequence}")
-    told = reason(path, past)
-    assert told.startswith("campaign c")
-    assert f"event {sequence} is missing" in told
+    message = reason(path, past)
+    assert message.startswith("campaign c")
+    assert f"event {sequence} is missing" in message
 
 
-def test_an_end_that_was_cut_off_is_told(path: Path, past: Past) -> None:
+def test_an_end_that_was_cut_off_is_reported(path: Path, past: Past) -> None:
     with closing(open_ledger(path)) as ledger:
         last = ledger.accounts()[0].sequence
     damage(path, f"DELETE FROM journal WHERE campaign = 1 AND sequence = {last}")
-    told = f"in its row sequence is {last}, but {last - 1} after its last event"
-    assert told in reason(path, past)
+    answer = f"in its row sequence is {last}, but {last - 1} after its last event"
+    assert answer in reason(path, past)
 
 
-def test_an_event_that_was_added_is_told(path: Path, past: Past) -> None:
+def test_an_event_that_was_added_is_reported(path: Path, past: Past) -> None:
     with closing(open_ledger(path)) as ledger:
         last = ledger.accounts()[0].sequence
     row = f"SELECT campaign, sequence + 1, at, 'paused', NULL, NULL, NULL, 0, {'NULL, ' * 3}"
@@ -253,24 +207,24 @@ def test_an_event_that_was_added_is_told(path: Path, past: Past) -> None:
         "reserved = reserved - 1",
     ],
 )
-def test_a_changed_row_of_a_campaign_is_told(path: Path, past: Past, change: str) -> None:
+def test_a_changed_row_of_a_campaign_is_reported(path: Path, past: Past, change: str) -> None:
     damage(path, f"UPDATE campaigns SET {change} WHERE key = 1")
-    told = reason(path, past)
-    assert told.startswith("campaign c")
-    assert change.partition(" ")[0] in told or "at event 1 (opened): decision is" in told
+    message = reason(path, past)
+    assert message.startswith("campaign c")
+    assert change.partition(" ")[0] in message or "at event 1 (opened): decision is" in message
 
 
 @pytest.mark.parametrize(
     "change",
     ["state = zeroblob(length(state))", "state = x'00'", "seal = seal + 1", "sequence = 7"],
 )
-def test_a_changed_snapshot_is_told(path: Path, past: Past, change: str) -> None:
+def test_a_changed_snapshot_is_reported(path: Path, past: Past, change: str) -> None:
     with opened(path) as books:
         books.keep_all()
     damage(path, f"UPDATE snapshots SET {change} WHERE campaign = 1")
-    told = reason(path, past)
-    assert "the snapshot after event " in told
-    assert "does not fit the journal" in told
+    message = reason(path, past)
+    assert "the snapshot after event " in message
+    assert "does not fit the journal" in message
 
 
 def test_what_lies_before_a_snapshot_is_checked_by_its_seals(path: Path) -> None:
@@ -288,251 +242,28 @@ def test_what_lies_before_a_snapshot_is_checked_by_its_seals(path: Path) -> None
 
 
 @pytest.mark.compiled  # many recoveries
-def test_a_flipped_bit_is_told_or_did_nothing(path: Path, past: Past) -> None:
+def test_a_flipped_bit_is_reported_or_did_nothing(path: Path, past: Past) -> None:
     """Anywhere in the file: pages of every table, of indices, headers, what is not used."""
-    whole, found = path.read_bytes(), random.Random(0)
+    whole, draws = path.read_bytes(), random.Random(0)
     ids = past.decision_ids()
-    told = []
-    for place in [*range(0, 110, 7), *(found.randrange(len(whole)) for _ in range(60))]:
+    seen = []
+    for place in [*range(0, 110, 7), *(draws.randrange(len(whole)) for _ in range(60))]:
         flipped = bytearray(whole)
-        flipped[place] ^= 1 << found.randrange(8)
+        flipped[place] ^= 1 << draws.randrange(8)
         path.write_bytes(flipped)
         for suffix in ("-wal", "-shm"):
             Path(f"{path}{suffix}").unlink(missing_ok=True)
         try:
             with opened(path) as books:
-                told += [each.reason for each in books.all() if isinstance(each, Quarantined)]
+                seen += [each.reason for each in books.all() if isinstance(each, Quarantined)]
                 for campaign in books:  # and every id is still found
                     assert campaign.to_bytes() == past.kept[campaign.terms.name], place
                     known = books.known(campaign, ids[campaign.terms.name])
                     assert len(known) == len(ids[campaign.terms.name]), place
         except LedgerError as error:
-            told.append(str(error))
-    assert len(told) > 40
-    assert all(str(path) in each or "campaign c" in each for each in told)
-
-
-# Other code
-
-
-@pytest.fixture
-def older(path: Path) -> Path:
-    """A ledger that an older bccb has stopped in peace."""
-    with other_code(), opened(path) as books:
-        books.keep_all()
-    return path
-
-
-def test_a_newer_version_goes_on_from_the_last_snapshot_and_keeps_it(
-    older: Path, past: Past
-) -> None:
-    assert states(older) == past.kept
-    with closing(open_ledger(older, read_only=True)) as ledger:
-        for account in ledger.accounts():
-            origin = ledger.origin(account.key)
-            assert origin is not None
-            assert origin.sequence == account.sequence
-            assert Code(origin.version, origin.fingerprint) == this_code()
-    again = Past(older, seed=8)
-    again.live(50)
-    again.restart()
-    again.live(50)
-    alive = again.states()
-    again.close()
-    with closing(open_ledger(older, read_only=True)) as ledger:
-        for account in ledger.accounts():
-            assert (
-                fold(ledger, account, ledger.origin(account.key)).to_bytes() == alive[account.name]
-            )
-
-
-def past_of_other_code(path: Path, snapshot: bool, decides_otherwise: bool = False) -> Past:
-    """A ledger that other code wrote, and which was killed."""
-    with other_code(decides_otherwise=decides_otherwise):
-        past = Past(path, seed=9)
-        past.live(60)
-        if snapshot:
-            past.restart()
-            past.live(60)
-        past.close()
-    return past
-
-
-@pytest.mark.parametrize("snapshot", [False, True])
-def test_events_of_other_code_that_come_out_as_recorded_are_taken(
-    tmp_path: Path, snapshot: bool
-) -> None:
-    past = past_of_other_code(tmp_path / "ledger.sqlite", snapshot)
-    assert states(past.path) == past.kept
-    with closing(open_ledger(past.path, read_only=True)) as ledger:
-        for account in ledger.accounts():
-            origin = ledger.origin(account.key)
-            assert origin is not None
-            assert origin.sequence == account.sequence
-            assert Code(origin.version, origin.fingerprint).is_this
-
-
-@pytest.mark.parametrize("snapshot", [False, True])
-def test_events_of_other_code_that_come_out_otherwise_are_no_damage(
-    tmp_path: Path, snapshot: bool
-) -> None:
-    past = past_of_other_code(tmp_path / "ledger.sqlite", snapshot, decides_otherwise=True)
-    found = reasons(past.path)
-    assert len(found) == 2
-    for reason_ in found:
-        assert "damage" not in reason_
-        assert "(bccb 0.0.1 (code 0.0.1 of); this is bccb " in reason_
-        assert "and made something else of them: at event " in reason_
-        assert "start that version once more and stop it, which keeps a snapshot" in reason_
-        assert "bccb ledger refold FILE c" in reason_
-
-
-def test_a_stop_of_the_old_code_is_what_the_message_says(tmp_path: Path) -> None:
-    past = past_of_other_code(tmp_path / "ledger.sqlite", True, decides_otherwise=True)
-    assert len(reasons(past.path)) == 2
-    with other_code(decides_otherwise=True), opened(past.path) as books:
-        assert {each.terms.name: each.to_bytes() for each in books} == past.kept
-        books.keep_all()
-    assert states(past.path) == past.kept
-
-
-def test_another_numba_is_other_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = this_code()
-    installed = importlib.metadata.version
-    monkeypatch.setattr(
-        "bccb.fingerprint.version",
-        lambda name: "0.0.0" if name == "numba" else installed(name),
-    )
-    fingerprint.cache_clear()
-    try:
-        assert not before.is_this
-    finally:
-        monkeypatch.undo()
-        fingerprint.cache_clear()
-    assert before.is_this
-
-
-LAST = "campaign = 1 AND number = (SELECT max(number) FROM journal WHERE campaign = 1)"
-
-
-@pytest.mark.parametrize(
-    "harm",
-    [
-        f"UPDATE journal SET price = price + 1 WHERE {LAST} AND kind = 'decision'",
-        f"DELETE FROM journal WHERE {LAST} AND kind = 'decision'",
-        "UPDATE campaigns SET seal = seal + 1 WHERE key = 1",
-        "UPDATE snapshots SET seal = seal + 1 WHERE campaign = 1",
-    ],
-)
-@pytest.mark.parametrize("decides_otherwise", [False, True])
-def test_damage_of_what_other_code_wrote_is_damage(
-    tmp_path: Path, harm: str, decides_otherwise: bool
-) -> None:
-    past = past_of_other_code(tmp_path / "ledger.sqlite", True, decides_otherwise)
-    damage(past.path, harm)
-    with opened(past.path) as books:
-        bad = books.all()[0]
-    assert isinstance(bad, Quarantined)
-    assert "campaign cfirst is damaged: " in bad.reason
-
-
-def test_a_campaign_that_an_older_version_has_opened_survives_two_kills(tmp_path: Path) -> None:
-    """Killed by the one before its first decision, and by this one after it."""
-    path = tmp_path / "ledger.sqlite"
-    with other_code():
-        desk = Desk(path)
-        desk.add("c1", {**BODY, "name": "autumn"}, at=1)
-        desk.close()
-    for turn in range(3):
-        desk = Desk(path)
-        user = {"age": 1.0, "visits": 1.0}, {"email": "0.05", "call": "0.50"}
-        asked = DecisionRequest(decision_id=f"u{turn}", features=user[0], costs=user[1])
-        decide(desk.books, turn + 2, "c1", [asked])
-        desk.commit()
-        alive = desk.books.campaign("c1").to_bytes()
-        desk.close()
-    with closing(open_ledger(path, read_only=True)) as ledger:
-        (account,) = ledger.accounts()
-        origin = ledger.origin(account.key)
-        assert origin is not None
-        assert (origin.sequence, origin.version) == (1, bccb.__version__)
-        assert fold(ledger, account, origin).to_bytes() == alive
-
-
-def before_fingerprints(path: Path) -> None:
-    """Make a ledger one of the version before fingerprints."""
-    for statement in (
-        "DROP TRIGGER journal_is_finite",
-        "ALTER TABLE snapshots DROP COLUMN fingerprint",
-        "PRAGMA user_version = 1",
-    ):
-        with closing(sqlite3.connect(path, isolation_level=None)) as file:
-            file.execute(statement)
-
-
-def schema_of(path: Path) -> int:
-    with closing(sqlite3.connect(path)) as file:
-        (version,) = file.execute("PRAGMA user_version").fetchone()
-    return int(version)
-
-
-def test_a_ledger_of_the_version_before_fingerprints_is_taken_and_upgraded(
-    tmp_path: Path,
-) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bccb.serve.code.fingerprint", lambda part: "")  # nor do its terms tell one
-        past = Past(tmp_path / "ledger.sqlite", seed=9)
-        past.live(60)
-        past.restart()
-        past.live(60)
-        past.close()
-    before_fingerprints(past.path)
-    assert states(past.path) == past.kept
-    assert schema_of(past.path) == len(migrations())
-    with closing(open_ledger(past.path, read_only=True)) as ledger:
-        origin = ledger.origin(1)
-    assert origin is not None
-    assert Code(origin.version, origin.fingerprint) == this_code()
-
-
-def test_a_ledger_with_a_campaign_of_other_code_can_still_be_opened_by_it(
-    tmp_path: Path,
-) -> None:
-    """Its schema is upgraded once all journals were folded, and not before; others are served."""
-    past = past_of_other_code(tmp_path / "ledger.sqlite", True, decides_otherwise=True)
-    before_fingerprints(past.path)
-    with opened(past.path) as books:
-        assert list(books) == []
-        terms = campaigns.terms_of(
-            decoder(CampaignRequest).decode(json.dumps({**BODY, "name": "new"})), past.at
-        )
-        new, _ = campaigns.open_campaign(books, past.at, terms)
-        books.write()
-        books.commit()
-        books.keep_all()
-    assert schema_of(past.path) == 1
-    with opened(past.path) as books:
-        assert [each.id for each in books] == [new.id]
-
-
-def test_a_state_that_this_version_cannot_hold_is_told(older: Path) -> None:
-    longer = "CAST(state || x'00' AS BLOB)"
-    damage(older, f"UPDATE snapshots SET state = {longer} WHERE campaign = 1")
-    with closing(open_ledger(older, read_only=True)) as ledger:
-        account = ledger.accounts()[0]
-        kept, seal = ledger.snapshot(1), ledger.seal_at(1, account.sequence)
-        assert kept is not None
-        assert seal is not None
-    sealed = zlib.crc32(kept.state, seal)
-    damage(older, f"UPDATE snapshots SET seal = {sealed} WHERE campaign = 1")
-    with opened(older) as books:
-        first = books.all()[0]
-    assert isinstance(first, Quarantined)
-    assert "cannot be read: a state of " in first.reason
-    assert "Either go back to that version, or stop the service" in first.reason
-
-
-# A commit that fails
+            seen.append(str(error))
+    assert len(seen) > 40
+    assert all(str(path) in each or "campaign c" in each for each in seen)
 
 
 def test_books_that_gave_up_are_as_the_ledger_has_them(past: Past, path: Path) -> None:

@@ -46,11 +46,11 @@ def test_it_keeps_money_and_answers_and_goes_on(path: Path) -> None:
     before = journals(path)
     with closing(open_ledger(path)) as ledger:
         for account in ledger.accounts():
-            _, found = refold(ledger, account.id)
-            assert found.events > 10
-            assert found.fields["action"] > 0  # this code would have chosen otherwise
-            assert found.fields["money"] > 0
-            assert found.first is not None
+            _, result = refold(ledger, account.id)
+            assert result.events > 10
+            assert result.fields["action"] > 0  # this code would have chosen otherwise
+            assert result.fields["money"] > 0
+            assert result.first is not None
             origin = ledger.origin(account.key)
             assert origin is not None
             assert origin.sequence == account.sequence
@@ -77,8 +77,8 @@ def test_a_journal_that_comes_out_as_recorded_has_no_differences(tmp_path: Path)
     made.live(30)
     made.close()
     with closing(open_ledger(made.path)) as ledger:
-        _, found = refold(ledger, "cfirst")
-        assert (found.events, found.first) == (0, None)
+        _, result = refold(ledger, "cfirst")
+        assert (result.events, result.first) == (0, None)
 
 
 def test_damage_is_not_accepted(path: Path) -> None:

@@ -19,8 +19,8 @@ def self_normalised(outcomes: Floats, actions: Floats, alone: Floats) -> Estimat
     weights = np.where(treated, 0.0, (1 - alone) / alone)
     rates = np.full(len(outcomes), weights @ outcomes / weights.sum())
     arm = Weighted(weights, rates, (1 - alone) ** 2 / alone)
-    found = {each.method: each for each in estimate_treated(outcomes, treated, arm)}
-    return found["SNIPS"]
+    results = {each.method: each for each in estimate_treated(outcomes, treated, arm)}
+    return results["SNIPS"]
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.02, 0.5, 0.95])
@@ -34,12 +34,12 @@ def test_what_treatments_caused_is_the_labs_estimate(rate: float, seed: int) -> 
     tally = Tally.empty(2)
     for action, y, chance in zip(actions.tolist(), outcomes.tolist(), alone.tolist(), strict=True):
         tally.note_outcome(action, y, chance)
-    expected, found = self_normalised(outcomes, actions, alone), tally.incremental()
-    assert found is not None
+    expected, result = self_normalised(outcomes, actions, alone), tally.incremental()
+    assert result is not None
     treated, converted = int((actions > 0).sum()), float(outcomes[actions > 0].sum())
-    assert found.value == pytest.approx(expected.incremental, abs=1e-9)
-    assert found.low == pytest.approx(max(expected.low, converted - treated), abs=1e-9)
-    assert found.high == pytest.approx(min(expected.high, converted), abs=1e-9)
+    assert result.value == pytest.approx(expected.incremental, abs=1e-9)
+    assert result.low == pytest.approx(max(expected.low, converted - treated), abs=1e-9)
+    assert result.high == pytest.approx(min(expected.high, converted), abs=1e-9)
 
 
 def test_users_who_were_hardly_ever_left_alone_tell_nothing() -> None:
@@ -84,7 +84,7 @@ def test_the_end_of_the_money_follows_from_late_spending() -> None:
     assert tally.money_ends_at(49, 400) is None
 
 
-def test_where_conversions_alone_are_known_nothing_is_told_of_rates() -> None:
+def test_where_conversions_alone_are_known_no_rates_are_reported() -> None:
     tally = Tally.empty(1)
     for action in (0, 1, 1):
         tally.note_outcome(action, 1.0, 0.5)
@@ -115,14 +115,14 @@ def test_a_campaign_tells_the_labs_estimate(service: Service) -> None:
         chance = answer["probability"]
         rows.append((y, treated, 1 - chance if treated else chance))
     outcomes, actions, alone = np.array(rows, np.float64).T
-    told = alone >= LEAST_CHANCE
-    expected = self_normalised(outcomes[told], actions[told], alone[told])
-    found = service.get(f"{campaign['id']}/report").json()["incremental"]
-    assert found["value"] == pytest.approx(expected.incremental, abs=1e-9)
-    assert found["low"] == pytest.approx(expected.low, abs=1e-9)
+    reply = alone >= LEAST_CHANCE
+    expected = self_normalised(outcomes[reply], actions[reply], alone[reply])
+    result = service.get(f"{campaign['id']}/report").json()["incremental"]
+    assert result["value"] == pytest.approx(expected.incremental, abs=1e-9)
+    assert result["low"] == pytest.approx(expected.low, abs=1e-9)
 
 
-def test_nothing_is_told_where_many_treated_had_no_chance_of_being_left_alone() -> None:
+def test_nothing_is_reported_where_many_treated_had_no_chance_of_being_left_alone() -> None:
     tally = Tally.empty(1)
     for y in (0.0, 1.0) * 50:
         tally.note_outcome(1, y, 0.5)

@@ -113,7 +113,7 @@ def test_nobody_is_treated_after_the_end(service: Service) -> None:
     assert service.decide(campaign, "c")["treatment"] == "email"
 
 
-def test_a_time_horizon_is_told_in_utc(service: Service) -> None:
+def test_a_time_horizon_is_reported_in_utc(service: Service) -> None:
     campaign = service.open(horizon={"ends_at": "2027-01-15T20:00:00+02:00"})
     assert campaign["horizon"] == {"ends_at": END, "expected_users": None}
 

@@ -1,4 +1,4 @@
-"""Campaigns and reports as they are told."""
+"""Campaigns and reports as they are shown."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from bccb.wire import Report, decoder
 from serve.service import SECOND, Service, user
 
 
-def test_moments_are_told_in_utc_to_the_microsecond() -> None:
+def test_moments_are_reported_in_utc_to_the_microsecond() -> None:
     assert as_time(1_800_000_000 * SECOND) == "2027-01-15T08:00:00Z"
     assert as_time(1_800_000_000 * SECOND + 1) == "2027-01-15T08:00:00.000001Z"
 
 
-def test_a_campaign_is_told_as_it_was_asked_for(service: Service) -> None:
+def test_a_campaign_is_reported_as_it_was_asked_for(service: Service) -> None:
     made = service.open(name="spring ✿", treatments=["email", "call"], features=["age", "size"])
     assert made.pop("id").startswith("c")
     assert made == {

@@ -300,8 +300,8 @@ def test_nothing_is_written_to_a_ledger_that_got_a_second_name(
 def test_nothing_is_written_to_a_ledger_that_was_removed(ledger: SqliteLedger, path: Path) -> None:
     ledger.probe()
     shutil.move(path, path.with_suffix(".away"))
-    told = "the ledger .* is gone: No such file"
-    with pytest.raises(LedgerError, match=told), writing(ledger):
+    answer = "the ledger .* is gone: No such file"
+    with pytest.raises(LedgerError, match=answer), writing(ledger):
         ledger.append([Event(1, 4, 13, "paused")])
     shutil.move(path.with_suffix(".away"), path)
     assert tuple(ledger.events(1)) == EVENTS
@@ -321,7 +321,7 @@ def test_nothing_is_written_to_a_ledger_that_was_replaced(
     assert tuple(ledger.events(1)) == EVENTS
 
 
-def test_a_probe_changes_nothing_that_is_told(ledger: SqliteLedger, path: Path) -> None:
+def test_a_probe_changes_nothing_that_is_reported(ledger: SqliteLedger, path: Path) -> None:
     with closing(sqlite3.connect(path)) as file:
         before = list(file.iterdump())
         ledger.probe()
@@ -350,8 +350,8 @@ def test_a_backup_is_its_owners_alone(
     assert modes
     assert set(modes) == {"0o600"}  # also while it is written
     assert oct(copy.stat().st_mode & 0o777) == "0o600"
-    with closing(SqliteLedger(copy, read_only=True)) as found:
-        assert found.accounts() == [ACCOUNT]
+    with closing(SqliteLedger(copy, read_only=True)) as result:
+        assert result.accounts() == [ACCOUNT]
 
 
 def test_a_write_ahead_log_without_its_ledger_is_left_alone(tmp_path: Path) -> None:

@@ -43,13 +43,13 @@ def test_every_query_is_described_and_is_one_statement() -> None:
 
 
 def test_no_statement_is_written_elsewhere() -> None:
-    """But for those on the connection and its transactions."""
+    """Except for those on the connection and its transactions."""
     allowed = {"PRAGMA", "BEGIN", "COMMIT", "ROLLBACK"}
     package = Path(bccb.__file__).parent
     for part in ("ledger", "serve", "cli"):
         for path in (package / part).rglob("*.py"):
-            found = re.findall(r'"((?:[A-Z]{4,}) [^"]*)"', path.read_text())
-            words = {text.split()[0] for text in found} & {
+            result = re.findall(r'"((?:[A-Z]{4,}) [^"]*)"', path.read_text())
+            words = {text.split()[0] for text in result} & {
                 *("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "ALTER", "REPLACE"),
                 *allowed,
             }
@@ -82,9 +82,9 @@ def test_no_query_reads_the_whole_journal(file: sqlite3.Connection, name: str) -
 
 def test_decisions_are_looked_up_by_their_ids(file: sqlite3.Connection) -> None:
     for name in ("known", "resolved"):
-        found = [step for step in _plan(file, name) if "INDEX once" in step]
-        assert found, name
-        assert all("(campaign=? AND decision=?" in step for step in found), found
+        results = [step for step in _plan(file, name) if "INDEX once" in step]
+        assert results, name
+        assert all("(campaign=? AND decision=?" in step for step in results), results
 
 
 def test_the_schema_is_what_the_migrations_lead_to() -> None:
@@ -123,8 +123,8 @@ def _places(text: str) -> int:
 
 def _objects(file: sqlite3.Connection) -> dict[tuple[str, str], str | None]:
     """What a database is made of, with comments and white space left out."""
-    found = file.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+    result = file.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
     return {
         (kind, name): sql and " ".join(re.sub(r"--.*", "", sql).split())
-        for kind, name, sql in found
+        for kind, name, sql in result
     }
