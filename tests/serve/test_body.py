@@ -144,3 +144,37 @@ def test_what_json_does_not_know_is_refused_wherever_it_stands(service: Service,
     )
     assert answer.status_code in (400, 422)
     assert service.campaign(campaign)["decisions"] == 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"decision_id": "\xff", "features": {"age": 1}, "costs": {"email": "1.00"}}',
+        b'[{"decision_id": "a", "features": {"\xff": 1}, "costs": {"email": "1.00"}}]',
+        b'[{"decision_id": "a", "features": {"age": 1}, "costs": {"email": "\xc3"}}]',
+        b"\xff\xfe",
+    ],
+)
+def test_what_is_not_text_is_refused(service: Service, body: bytes) -> None:
+    campaign = service.open()["id"]
+    headers = {"content-type": "application/json"}
+    for path in ("decisions", "outcomes", "decisions/columns"):
+        answer = service.post(f"{campaign}/{path}", content=body, headers=headers)
+        assert answer.status_code in (400, 422), (path, answer.text)
+    assert service.campaign(campaign)["decisions"] == 0
+
+
+@pytest.mark.parametrize("field", ["decision_ids", "features", "costs"])
+def test_columns_that_are_not_text_are_refused(service: Service, field: str) -> None:
+    campaign = service.open()["id"]
+    parts = {
+        "decision_ids": b'["a"]',
+        "features": b'{"age": [1]}',
+        "costs": b'{"email": ["1.00"]}',
+    }
+    parts[field] = parts[field].replace(b'"', b'"\xff', 1)
+    body = b"{" + b", ".join(b'"%s": %s' % (k.encode(), v) for k, v in parts.items()) + b"}"
+    headers = {"content-type": "application/json"}
+    answer = service.post(f"{campaign}/decisions/columns", content=body, headers=headers)
+    assert answer.status_code in (400, 422), answer.text
+    assert service.campaign(campaign)["decisions"] == 0

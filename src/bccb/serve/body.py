@@ -79,8 +79,8 @@ def parse(decoder: Decoder[T], body: bytes, place: str = "") -> T:
         return decoder.decode(body)
     except msgspec.DecodeError as error:  # also where it is JSON, but not what it must be
         raise _problem(decoder.type, body, error, place) from None
-    except RecursionError:
-        raise not_json("it is nested too deeply") from None
+    except (RecursionError, UnicodeDecodeError) as error:
+        raise unreadable(error) from None
 
 
 async def parse_list(decoder: Decoder[T], body: bytes) -> list[T]:
@@ -117,8 +117,8 @@ def _split(body: bytes) -> list[bytes]:
         if _quoted(body) != body:
             raise NotNumbersError(str(error)) from None
         raise not_json(str(error)) from None
-    except RecursionError:
-        raise not_json("it is nested too deeply") from None
+    except (RecursionError, UnicodeDecodeError) as error:
+        raise unreadable(error) from None
     present = [item for item in items if item is not msgspec.UNSET]
     if not present:
         raise invalid(LENGTH, 0, f"1 to {MOST_BATCH}")
@@ -135,6 +135,12 @@ def _quoted(body: bytes) -> bytes:
 def not_json(reason: str) -> ProblemError:
     """The body cannot be read."""
     return ProblemError(400, "not-json", f"the body is not JSON: {reason}")
+
+
+def unreadable(error: RecursionError | UnicodeDecodeError) -> ProblemError:
+    """The body is nested without end, or is no text: msgspec does not count these as its own."""
+    nested = isinstance(error, RecursionError)
+    return not_json("it is nested too deeply" if nested else "it must be text in UTF-8")
 
 
 def _check_size(body: bytes, place: str) -> None:

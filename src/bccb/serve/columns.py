@@ -16,7 +16,7 @@ from msgspec import Meta, Raw
 from msgspec.json import Decoder
 
 from bccb import wire
-from bccb.serve.body import MOST_MARKS, SLICE, not_json, parse, refusal
+from bccb.serve.body import MOST_MARKS, SLICE, not_json, parse, refusal, unreadable
 from bccb.serve.problem import ProblemError, invalid
 from bccb.serve.users import UserColumns
 
@@ -85,8 +85,8 @@ def _split(body: bytes) -> Unread:
         raise _shape_problem(body, error) from None
     except msgspec.DecodeError as error:
         raise not_json(str(error)) from None
-    except RecursionError:
-        raise not_json("it is nested too deeply") from None
+    except (RecursionError, UnicodeDecodeError) as error:
+        raise unreadable(error) from None
 
 
 def _shape_problem(body: bytes, error: msgspec.ValidationError) -> ProblemError:
