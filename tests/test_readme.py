@@ -27,6 +27,7 @@ def test_python_examples_run(code: str, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.compiled
+@pytest.mark.slow_first
 def test_console_examples_run_one_after_the_other(tmp_path: Path) -> None:
     lines = [line[2:] for block in blocks("console") for line in block.splitlines()]
     assert len(lines) >= 4

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -301,6 +302,7 @@ class Interleavings(RuleBasedStateMachine):
             )
 
 
+pytestmark = pytest.mark.slow_first
 TestInterleavings = Interleavings.TestCase
 TestInterleavings.settings = settings(
     max_examples=settings().max_examples // 2,
