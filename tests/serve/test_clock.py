@@ -161,16 +161,22 @@ def test_a_service_whose_clock_is_set_back_goes_on(tmp_path: Path) -> None:
     """A real one, over a restart: what it says of the time, and when a short window passes."""
     (tmp_path / "data").mkdir()
     ledger, offset = tmp_path / "data" / "bccb.sqlite", tmp_path / "offset"
-    offset.write_text("0")
+
+    def set_back(seconds: int) -> None:
+        draft = tmp_path / "draft"
+        draft.write_text(str(-seconds))
+        draft.replace(offset)  # at once: an empty file would read as no offset
+
+    set_back(0)
     hook = f"""
 import time, pathlib
 real, offset = time.time_ns, pathlib.Path({str(offset)!r})
-time.time_ns = lambda: real() + int(offset.read_text() or 0) * 1_000_000_000
+time.time_ns = lambda: real() + int(offset.read_text()) * 1_000_000_000
 """
     with serving(ledger, hook=hook) as server:
         campaign = server.open(outcome_window_seconds=1)
         assert server.decide(campaign, "u0").status_code == 200
-        offset.write_text("-86400")
+        set_back(86_400)
         assert server.decide(campaign, "u1").status_code == 200
         behind = next(
             float(line.split()[1])
@@ -182,10 +188,10 @@ time.time_ns = lambda: real() + int(offset.read_text() or 0) * 1_000_000_000
     ticks = tmp_path / "ticks"
     with serving(ledger, hook=hook + counting_ticks(ticks)) as server:
         assert server.decide(campaign, "u2").status_code == 200
-        offset.write_text("-86390")  # the window is over, but time stands still
+        set_back(86_390)  # the window is over, but time stands still
         wait_for_ticks(ticks)
         assert server.campaign(campaign)["open"] == 3
-        offset.write_text("0")
+        set_back(0)
         until(lambda: server.campaign(campaign)["open"] == 0)
         server.kill()
     with closing(open_ledger(ledger, read_only=True)) as kept:
