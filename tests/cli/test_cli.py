@@ -180,6 +180,8 @@ def test_simulate_writes_a_log_that_reads_back(run: Run, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["comparee"], "command is 'comparee', but must be one of 'compare', 'advise', 'evaluate'"),
+        (["comparee"], "did you mean 'compare'?"),
         (["compare", "--policy", "bcbc"], "policy is 'bcbc', but must be one of thompson"),
         (["compare", "--policy", "bccb", "--policy", "bccb"], "must be named once each"),
         (["compare", "--budget", "0"], "--budget is 0.0, but must be at least"),
@@ -214,6 +216,7 @@ def test_simulate_writes_a_log_that_reads_back(run: Run, tmp_path: Path) -> None
             "users is 0, but must be a whole number from 1 to",
         ),
         (["simulate", "out.parquet", "--outcome", "sale"], "outcome is 'sale', but must be"),
+        (["simulate", "TRIAL"], "but must be a new one, or --force given to replace it"),
         (["data", "describe", "absent.parquet"], "a file that exists"),
         (["evaluate", "absent.parquet"], "a file that exists"),
         (["evaluate", "TRIAL", "--policy", "bcbc"], "policy is 'bcbc', but must be one of"),
@@ -358,6 +361,11 @@ def test_simulate_writes_csv_and_says_how_to_read_it(run: Run, tmp_path: Path) -
     np.testing.assert_array_equal(log.features, written.features)
     np.testing.assert_array_equal(log.micros, written.micros)
     np.testing.assert_array_equal(log.effects, written.effects)
+
+
+def test_simulate_replaces_a_file_when_told_to(run: Run, trial: Path) -> None:
+    assert run("simulate", str(trial), "--users", "10", "--force").status == 0
+    assert read_log(trial).users == 10
 
 
 def test_simulate_refuses_other_endings(run: Run, tmp_path: Path) -> None:

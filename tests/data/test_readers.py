@@ -351,7 +351,8 @@ def test_a_file_that_does_not_tell_its_columns_needs_them_given(
     saved: Callable[..., Path], tmp_path: Path
 ) -> None:
     with pytest.raises(
-        InputError, match=r"what the columns of '.*' mean is 'unknown', but must be given"
+        InputError,
+        match=r"treatment column of '.*' is None, but must be named: --treatment COL --control V",
     ):
         read_log(saved())
     other = tmp_path / "other.parquet"

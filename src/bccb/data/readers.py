@@ -228,8 +228,11 @@ def _read_table(path: Path, columns: Columns | None) -> _Table:
         lazy = scan_file(path)
         stored = _stored_columns(path)
         if columns is None and stored is None:
-            allowed = "given, because bccb did not write this file: treatment, control, outcome"
-            raise InputError(f"what the columns of {path.name!r} mean", "unknown", allowed)
+            allowed = (
+                "named: --treatment COL --control VALUE --outcome COL on the command line, "
+                "Columns(...) in Python"
+            )
+            raise InputError(f"the treatment column of {path.name!r}", None, allowed)
         columns = _merged(columns, stored)
         present = lazy.collect_schema().names()
         check_header(present)
