@@ -132,7 +132,23 @@ def test_compare_reads_a_users_own_table(run: Run, table: Path) -> None:
     assert ran.status == 0
     assert "mine.csv: sale, 300 users, 2 seeds, budget 10" in ran.out
     assert "oracle" not in ran.out
-    assert "offline-uplift at 10: 2 of 2 runs: treats nobody: no rows are left for" in ran.out
+    said = " ".join(ran.out.split())
+    assert "offline-uplift at 10: 2 of 2 runs: treats nobody: no rows are left for" in said
+    assert "keep some back with a lower --users N" in said
+
+
+def test_a_log_is_compared_at_a_budget_that_limits(run: Run, table: Path) -> None:
+    columns = ["--treatment", "arm", "--control", "none", "--outcome", "sale", "--cost", "price"]
+    small = ["--seeds", "1", "--policy", "treat-all", "--policy", "thompson"]
+    ran = run("compare", "--data", str(table), *columns, *small)
+    assert "300 users, 1 seed, budget 10" in ran.out  # the trial spent 0.5 on each of 200
+    assert "budget: none given with --budget, so 10, a tenth of what the trial spent" in ran.notes
+    ran = run("compare", "--data", str(table), *columns, *small, "--budget", "100")
+    said = " ".join(ran.notes.split())
+    assert "warning: a budget of 100 limits nobody, because treating all matched users" in said
+    assert "costs about 100: lower --budget" in said
+    ran = run("compare", "--data", str(table), *columns, *small, "--budget", "50")
+    assert "limits nobody" not in ran.notes
 
 
 def test_one_arm_can_be_picked(run: Run, table: Path) -> None:
