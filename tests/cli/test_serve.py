@@ -168,7 +168,6 @@ def test_the_help_lists_the_service_after_the_lab(ledger: Path) -> None:
 
 BLOCKED = {
     "serve": (["serve", "--port", "0"], ["starlette", "prometheus_client"]),
-    "keys": (["keys", "list"], ["uvicorn", "httptools"]),
     "drive": (["drive"], ["httpx"]),
 }
 
