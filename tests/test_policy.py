@@ -64,7 +64,8 @@ def test_make_refuses_in_one_sentence(options: dict[str, Any], message: str) -> 
         ([1.0, 2.0], 2e6, "cost is 2000000.0, but must be at least 0.000001 and at most 1,000,000"),
         ([1.0, 2.0], "dear", "cost is 'dear', but must be numbers"),
         ([1.0, 2.0], [1.0, 2.0], "the number of costs is 2, but must be 1"),
-        ([1.0, 2.0], None, "cost is nan"),
+        ([1.0, 2.0], None, "cost is None, but must be a number: fill in what is missing"),
+        ([1.0, None], 1.0, r"x\[1\] is None, but must be a number: fill in what is missing"),
     ],
 )
 def test_decide_refuses_in_one_sentence_and_changes_nothing(
@@ -83,6 +84,7 @@ def test_a_batch_with_one_bad_user_decides_on_nobody() -> None:
     before = policy.memory.tobytes(), policy.counts.tobytes()
     cases: list[tuple[Any, Any, str]] = [
         ([[1, 2], [3, math.nan]], [1, 1], "feature 1 of row 1 is nan"),
+        ([[1, 2], [None, 4]], [1, 1], r"x\[1, 0\] is None, but must be a number"),
         ([[1, 2], [3, 4]], [1, -1], "cost of row 1 is -1.0"),
         ([[1, 2], [3, 4]], [1], "the number of costs is 1, but must be 2"),
         ([[1], [3]], [1, 1], r"the shape of x is \(2, 1\), but must be \(users, 2\)"),
@@ -319,13 +321,15 @@ def test_load_refuses_what_is_not_a_saved_policy(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="a file that can be read"):
         bccb.load(tmp_path / "absent")
     (tmp_path / "text").write_text("hello")
-    with pytest.raises(InputError, match="a saved policy"):
+    with pytest.raises(
+        InputError, match=r"'.*', but must be a file that Policy.save wrote, which this is not$"
+    ):
         bccb.load(tmp_path / "text")
     policy = policy_of()
     policy.save(tmp_path / "good")
     whole = (tmp_path / "good").read_bytes()
     (tmp_path / "cut").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(InputError, match="a saved policy"):
+    with pytest.raises(InputError, match="must be a saved policy without damage; a saved"):
         bccb.load(tmp_path / "cut")
 
 

@@ -65,4 +65,7 @@ class MissingExtraError(BccbError, ImportError):
     """An optional dependency is not installed; the message says which extra brings it."""
 
     def __init__(self, module: str, extra: str) -> None:
-        super().__init__(f"{module} is not installed: pip install 'bccb[{extra}]'")
+        super().__init__(
+            f"{module} is not installed: pip install 'bccb[{extra}]', or in a checkout "
+            f"pip install -e '.[{extra}]'"
+        )

@@ -21,7 +21,7 @@ from bccb.kernels.counts import MOST_FEATURES, MOST_TREATMENTS, MOST_USERS
 from bccb.machine import Machine
 from bccb.money import MICROS, budget_in_micros, cost_in_micros, cost_micros
 from bccb.outcome import check_outcome, check_outcomes
-from bccb.saved import Saved, pack, unpack
+from bccb.saved import SIGNATURE, Saved, pack, unpack
 from bccb.spec import Spec
 from bccb.types import Floats, Ints, Log, as_floats
 
@@ -251,10 +251,12 @@ def load(path: str | os.PathLike[str]) -> Policy:
         kept = checks.path("path", path).read_bytes()
     except OSError as error:
         raise InputError("path", str(path), f"a file that can be read ({error})") from None
+    if not kept.startswith(SIGNATURE):
+        raise InputError("path", str(path), "a file that Policy.save wrote, which this is not")
     try:
         return from_bytes(kept)
     except InputError as error:
-        raise InputError("path", str(path), f"a saved policy ({error})") from None
+        raise InputError("path", str(path), f"a saved policy without damage; {error}") from None
 
 
 def from_bytes(kept: bytes) -> Policy:

@@ -25,6 +25,7 @@ from bccb.money import MOST_COST, MOST_MONEY
 from bccb.types import Floats, Ints
 
 FORMAT = 4
+SIGNATURE = b"PK"  # of every file that NumPy saves as .npz
 ARRAYS = ("header", "counts", "memory", "waiting")
 LONGEST_NAME = 100
 MOST_SUM = 2**62  # of micros: far from the end of the integers
@@ -79,7 +80,7 @@ def unpack(kept: bytes) -> Saved:
     except InputError:
         raise
     except Exception as error:  # zip, NumPy and JSON raise all kinds of errors for damaged bytes
-        reason = f"readable ({type(error).__name__}: {error})"
+        reason = f"what Policy.to_bytes made ({type(error).__name__}: {error})"
         raise InputError("a saved policy", f"{len(kept)} bytes", reason) from None
     _check_memory(counts, composition, memory)
     _check_waiting(counts, waiting)

@@ -20,11 +20,23 @@ def as_floats(field: str, values: Any) -> Floats:
     """The values as an array of numbers; refused if they are not numbers."""
     try:
         array = np.asarray(values)
+        if array.dtype.kind == "O":
+            _refuse_none(field, array)
         if array.dtype.kind in "biufO":
             return array.astype(np.float64, copy=False)
+    except InputError:
+        raise
     except (TypeError, ValueError, OverflowError):
         pass
     raise InputError(field, values, "numbers")
+
+
+def _refuse_none(field: str, array: npt.NDArray[np.object_]) -> None:
+    """Refuse None, which NumPy would turn into NaN, and name its place."""
+    for place, value in np.ndenumerate(array):
+        if value is None:
+            where = f"[{', '.join(map(str, place))}]" if place else ""
+            raise InputError(f"{field}{where}", None, "a number: fill in what is missing")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

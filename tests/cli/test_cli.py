@@ -132,7 +132,23 @@ def test_compare_reads_a_users_own_table(run: Run, table: Path) -> None:
     assert ran.status == 0
     assert "mine.csv: sale, 300 users, 2 seeds, budget 10" in ran.out
     assert "oracle" not in ran.out
-    assert "offline-uplift at 10: 2 of 2 runs: treats nobody: no rows are left for" in ran.out
+    said = " ".join(ran.out.split())
+    assert "offline-uplift at 10: 2 of 2 runs: treats nobody: no rows are left for" in said
+    assert "keep some back with a lower --users N" in said
+
+
+def test_a_log_is_compared_at_a_budget_that_limits(run: Run, table: Path) -> None:
+    columns = ["--treatment", "arm", "--control", "none", "--outcome", "sale", "--cost", "price"]
+    small = ["--seeds", "1", "--policy", "treat-all", "--policy", "thompson"]
+    ran = run("compare", "--data", str(table), *columns, *small)
+    assert "300 users, 1 seed, budget 10" in ran.out  # the trial spent 0.5 on each of 200
+    assert "budget: none given with --budget, so 10, a tenth of what the trial spent" in ran.notes
+    ran = run("compare", "--data", str(table), *columns, *small, "--budget", "100")
+    said = " ".join(ran.notes.split())
+    assert "warning: a budget of 100 limits nobody, because treating all matched users" in said
+    assert "costs about 100: lower --budget" in said
+    ran = run("compare", "--data", str(table), *columns, *small, "--budget", "50")
+    assert "limits nobody" not in ran.notes
 
 
 def test_one_arm_can_be_picked(run: Run, table: Path) -> None:
@@ -180,6 +196,8 @@ def test_simulate_writes_a_log_that_reads_back(run: Run, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["comparee"], "command is 'comparee', but must be one of 'compare', 'advise', 'evaluate'"),
+        (["comparee"], "did you mean 'compare'?"),
         (["compare", "--policy", "bcbc"], "policy is 'bcbc', but must be one of thompson"),
         (["compare", "--policy", "bccb", "--policy", "bccb"], "must be named once each"),
         (["compare", "--budget", "0"], "--budget is 0.0, but must be at least"),
@@ -214,6 +232,7 @@ def test_simulate_writes_a_log_that_reads_back(run: Run, tmp_path: Path) -> None
             "users is 0, but must be a whole number from 1 to",
         ),
         (["simulate", "out.parquet", "--outcome", "sale"], "outcome is 'sale', but must be"),
+        (["simulate", "TRIAL"], "but must be a new one, or --force given to replace it"),
         (["data", "describe", "absent.parquet"], "a file that exists"),
         (["evaluate", "absent.parquet"], "a file that exists"),
         (["evaluate", "TRIAL", "--policy", "bcbc"], "policy is 'bcbc', but must be one of"),
@@ -358,6 +377,11 @@ def test_simulate_writes_csv_and_says_how_to_read_it(run: Run, tmp_path: Path) -
     np.testing.assert_array_equal(log.features, written.features)
     np.testing.assert_array_equal(log.micros, written.micros)
     np.testing.assert_array_equal(log.effects, written.effects)
+
+
+def test_simulate_replaces_a_file_when_told_to(run: Run, trial: Path) -> None:
+    assert run("simulate", str(trial), "--users", "10", "--force").status == 0
+    assert read_log(trial).users == 10
 
 
 def test_simulate_refuses_other_endings(run: Run, tmp_path: Path) -> None:

@@ -30,26 +30,26 @@ from bccb.errors import InputError
 def test_the_word_that_means_yes_counts_as_1(
     words: list[str], values: dict[str, int], kind: type[pl.DataType]
 ) -> None:
-    numbers, meaning = as_numbers(pl.Series("sale", words, dtype=kind), None)
+    numbers, meaning = as_numbers(pl.Series("sale", words, dtype=kind), None, 3)
     assert meaning == values
     assert numbers.to_list() == [values[word.strip().lower()] for word in words]
     assert numbers.name == "sale"
 
 
 def test_true_counts_as_1() -> None:
-    numbers, meaning = as_numbers(pl.Series("sale", [True, False]), None)
+    numbers, meaning = as_numbers(pl.Series("sale", [True, False]), None, 2)
     assert numbers.to_list() == [1.0, 0.0]
     assert meaning == {"true": 1, "false": 0}
 
 
 def test_numbers_stay_what_they_are() -> None:
-    numbers, meaning = as_numbers(pl.Series("sale", [0.25, 1.0]), None)
+    numbers, meaning = as_numbers(pl.Series("sale", [0.25, 1.0]), None, 2)
     assert numbers.to_list() == [0.25, 1.0]
     assert meaning == {}
 
 
 def test_the_text_that_counts_as_1_can_be_named() -> None:
-    numbers, meaning = as_numbers(pl.Series("plan", ["Gold", "none", "gold"]), "GOLD")
+    numbers, meaning = as_numbers(pl.Series("plan", ["Gold", "none", "gold"]), "GOLD", 3)
     assert numbers.to_list() == [1.0, 0.0, 1.0]
     assert meaning == {"gold": 1, "none": 0}
 
@@ -61,7 +61,7 @@ def test_the_text_that_counts_as_1_can_be_named() -> None:
         (["yes", "bought"], None, "is 'bought or yes', but must be such that it is clear"),
         (["maybe"], None, "name it with --positive VALUE"),
         (["gold", "silver"], "bronze", "positive is 'bronze', but must be one of 'gold', 'silver'"),
-        (["a", "b", "c"], "a", "texts in outcome column 'sale' is 3, but must be at most 2"),
+        (["a", "b", "c"], "a", "outcome column 'sale' in row . is '[abc]', but must be '"),
         ([0, 1], "yes", "positive is 'yes', but must be left out, because the outcomes in column"),
     ],
 )
@@ -69,7 +69,7 @@ def test_what_is_not_clear_is_refused(
     values: list[object], positive: str | None, message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        as_numbers(pl.Series("sale", values), positive)
+        as_numbers(pl.Series("sale", values), positive, len(values))
 
 
 def test_a_file_with_outcomes_in_words_is_read(tmp_path: Path) -> None:

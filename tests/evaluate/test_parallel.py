@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import subprocess
+import sys
 from functools import partial
 
 import numpy as np
@@ -56,6 +58,22 @@ def test_a_killed_worker_is_one_sentence() -> None:
     with pytest.raises(StateError, match="a worker process was killed.* lower --jobs"):
         list(fan_out(die, range(6), jobs=2))
     assert len(list(fan_out(square, range(4), jobs=2))) == 4  # and the next ones work
+
+
+def test_a_stop_by_the_system_is_quiet_and_leaves_nothing() -> None:
+    program = (
+        "import time; from bccb.evaluate.parallel import fan_out\n"
+        "for _ in fan_out(time.sleep, [0.0] + [60.0] * 4, jobs=2): print('begun', flush=True)"
+    )
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "begun\n"
+        child.terminate()
+        _, warnings = child.communicate(timeout=30)
+    assert (child.returncode, warnings) == (128 + signal.SIGTERM, "")
 
 
 @pytest.mark.parametrize(

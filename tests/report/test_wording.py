@@ -41,7 +41,7 @@ def test_a_tie_is_reported_and_why_this_one_was_taken() -> None:
     assert result.startswith("Use hybrid: ")
     assert "not told apart from pooled-bayes (-0.3, " in result
     assert result.endswith(
-        "Of those that cannot be told apart from the best it is taken because it is the default, "
+        "It is as good as the best, as far as can be told, and chosen because it is the default, "
         "with your history."
     )
 
@@ -86,7 +86,7 @@ def test_visits_are_called_visits() -> None:
 def test_simulated_users_are_said_to_stand_for_the_real_ones() -> None:
     answer = " ".join(remarks(advice(bccb=[9, 8, 9])))
     assert "Simulated users stand for yours: 0.2 to 0.3 % of them convert" in answer
-    assert "0.1 a user treats 13.0% of them" in answer
+    assert "0.1 per user treats 13.0% of them at that cost. That share matters most" in answer
     assert "3 seeds chose, 3 others estimate" in answer
     assert "randomised trial" in answer
     assert "not scarce" not in answer

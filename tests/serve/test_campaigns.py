@@ -94,6 +94,30 @@ def test_a_refused_campaign_tells_its_field(
     assert service.get("/readyz").status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"budget": "-5"}, "budget is '-5', but must be above 0"),
+        (
+            {"policy": "pooled-bayse"},
+            'policy is \'pooled-bayse\', but must be an object, such as {"name": "pooled-bayes"}',
+        ),
+        (
+            {"policy": {"name": "pooled-bayse"}},
+            "policy.name is 'pooled-bayse', but must be one of 'thompson', 'budgeted-thompson', "
+            "'hte-greedy', 'uplifting-bandit', 'bccb', 'cheapest-first', 'treat-all', "
+            "'pooled-bayes'; did you mean 'pooled-bayes'?",
+        ),
+        ({"horizon": 1000}, 'horizon is 1000, but must be an object, such as {"users": 10000}'),
+    ],
+)
+def test_a_refusal_says_what_to_send(
+    service: Service, changes: dict[str, Any], message: str
+) -> None:
+    response = service.post("", {"name": "spring", **TERMS, **changes})
+    assert response.json()["detail"] == message
+
+
 @pytest.mark.parametrize("field", ["features", "treatments"])
 def test_names_that_are_there_twice_are_refused(service: Service, field: str) -> None:
     response = service.post("", {"name": "spring", **TERMS, field: ["a", "a"]})

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 from importlib import import_module
 from io import TextIOWrapper
+from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
 
 from bccb import __version__
-from bccb.errors import BccbError, MissingExtraError
+from bccb.data.schema import one_of
+from bccb.errors import BccbError, InputError, MissingExtraError
 
 try:
     import typer
@@ -48,7 +51,7 @@ class Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of a module, or one that says what is missing."""
         if cmd_name not in COMMANDS:
-            return super().get_command(ctx, cmd_name)
+            raise InputError("the command", cmd_name, one_of(cmd_name, COMMANDS))
         extra = COMMANDS[cmd_name]
         try:
             module = import_module(f"bccb.cli.{cmd_name}")
@@ -97,7 +100,15 @@ def _missing(name: str, error: MissingExtraError) -> TyperCommand:
         raise error
 
     context = {"ignore_unknown_options": True, "allow_extra_args": True}
-    return TyperCommand(name, callback=refuse, help=str(error), context_settings=context)
+    return TyperCommand(name, callback=refuse, help=_description(name), context_settings=context)
+
+
+def _description(name: str) -> str:
+    """The help of a command whose module cannot be imported, read from its source."""
+    source = Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8")
+    functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
+    helps = {function.name: ast.get_docstring(function) for function in functions}
+    return helps.get("command") or helps.get("group") or ""
 
 
 app = typer.Typer(name="bccb", cls=Commands, **SETTINGS)

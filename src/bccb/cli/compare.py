@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from bccb.cli.columns import print_notes, takes_columns
-from bccb.cli.console import out, progress_bar, table, write_json
+from bccb.cli.console import notes, out, progress_bar, table, write_json
 from bccb.cli.options import (
     CORES,
     SEEDS,
@@ -25,10 +25,12 @@ from bccb.data.readers import read_finished
 from bccb.errors import InputError
 from bccb.evaluate.compare import compare, summarise, to_json
 from bccb.evaluate.trials import LoggedTrials, SimulatedTrials, Trial
-from bccb.money import budget_in_micros
+from bccb.money import LEAST_COST, MICROS, budget_in_micros
 from bccb.policies import POLICIES
 from bccb.report.results import summary_rows
 
+BUDGET = 5_000.0
+SHARE = 0.1  # of what a log spent: few enough to treat that it matters who is
 USERS = 100_000
 HISTORY = 50_000
 
@@ -39,7 +41,10 @@ def command(
     columns: Columns | None = None,
     budget: Annotated[
         list[float] | None,
-        typer.Option("--budget", help="Money to spend; may be repeated. [default: 5000]"),
+        typer.Option(
+            "--budget",
+            help="Money to spend; may be repeated. [default: 5000, or a tenth of the log's spend]",
+        ),
     ] = None,
     users: Annotated[
         int | None, typer.Option("--users", help="Users in the stream. [default: 100000, or all]")
@@ -75,9 +80,10 @@ def command(
 
     `bccb compare --data mine.csv --treatment arm --control none --outcome sale --cost 0.5`
     """
-    seed_list, budgets = parse_seeds(seeds), budget or [5_000.0]
-    _check(policy or [], budgets)
+    seed_list = parse_seeds(seeds)
+    _check(policy or [], budget or [])
     trials, title, known = _trials(data, columns, users, history, drift)
+    budgets = _budgets(budget, trials)
     names = policy or [name for name, spec in POLICIES.items() if known or not spec.needs_effects]
     runs = []
     with progress_bar("replaying") as show:
@@ -125,6 +131,28 @@ def _trials(
     outcome = f"{columns.outcome}, " if columns is not None else ""
     title = f"{data.name}: {outcome}{_count(stream, 'user')}"
     return LoggedTrials(log, stream, kept), title, log.effects is not None
+
+
+def _budgets(given: list[float] | None, trials: Callable[[int], Trial]) -> list[float]:
+    """What to spend: in a log much less than it spent, or all policies would treat everybody."""
+    if not isinstance(trials, LoggedTrials):
+        return given or [BUDGET]
+    spend = trials.spend
+    if not given:
+        budget = max(float(f"{SHARE * spend:.2g}"), LEAST_COST / MICROS)
+        notes.print(
+            f"budget: none given with --budget, so {budget:,g}, a tenth of what the trial spent on "
+            "as many users"
+        )
+        return [budget]
+    for money in given:
+        if money >= spend:
+            notes.print(
+                f"warning: a budget of {money:,g} limits nobody, because treating all matched "
+                f"users costs about {spend:,.4g}: lower --budget",
+                style="yellow",
+            )
+    return given
 
 
 def _count(number: int, noun: str) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 from rich import box
@@ -20,6 +22,9 @@ from bccb.report.columns import is_text
 # No markup: names of features and files may hold brackets.
 out, notes = Console(markup=False), Console(stderr=True, markup=False)
 
+FIRST_LINE = 2.0  # seconds until the first line of progress without a terminal,
+BETWEEN_LINES = 10.0  # and between two of them
+
 SETTINGS: dict[str, Any] = {
     "no_args_is_help": True,
     "add_completion": False,
@@ -30,11 +35,18 @@ SETTINGS: dict[str, Any] = {
 
 
 @contextmanager
-def progress_bar(doing: str, at_first: str = " (compiling first)") -> Iterator[OnProgress]:
-    """A bar with the time left, on standard error, which disappears when done.
+def progress_bar(
+    doing: str, at_first: str = " (the first use compiles, once)"
+) -> Iterator[OnProgress]:
+    """A bar with the time left, on standard error, which disappears when done; where that is no
+    terminal, a line now and then.
 
     Yields a function that takes how much is done, how much there is, and what it is.
     """
+    if not notes.is_terminal:
+        with _progress_lines(doing, at_first) as show_line:
+            yield show_line
+        return
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -50,6 +62,30 @@ def progress_bar(doing: str, at_first: str = " (compiling first)") -> Iterator[O
             bar.update(task, completed=done, total=total, description=f"{doing} {what}".strip())
 
         yield show
+
+
+@contextmanager
+def _progress_lines(doing: str, at_first: str) -> Iterator[OnProgress]:
+    """Plain lines from a thread, so that they also come while the work says nothing."""
+    latest, ended, began = [f"nothing finished{{}}{at_first}"], Event(), time.monotonic()
+
+    def show(done: int, total: int, what: str) -> None:
+        latest[0] = f"{done:,} of {total:,}{{}}"
+
+    def print_lines() -> None:
+        wait = FIRST_LINE
+        while not ended.wait(wait):
+            elapsed = f" after {time.monotonic() - began:.0f} s"
+            notes.print(f"{doing}: {latest[0].format(elapsed)}", highlight=False, soft_wrap=True)
+            wait = BETWEEN_LINES
+
+    printer = Thread(target=print_lines, daemon=True)
+    printer.start()
+    try:
+        yield show
+    finally:
+        ended.set()
+        printer.join()
 
 
 def table(

@@ -69,9 +69,9 @@ def _print_notes(log: Log, evaluations: list[Evaluation], left_out: list[str]) -
     own = evaluations[0]
     out.print(
         f"{own.conversions:,.0f} of the {own.treated:,} treated users converted; incremental are "
-        "those conversions that the treatments caused. ESS: how many users drawn at random the "
-        "users compared with are worth. learned: users a policy could learn from, for whom the log "
-        "did what it proposed."
+        "those conversions that the treatments caused. ESS (effective sample size): how many "
+        "users of a randomised trial would tell as much. learned: users a policy could learn from, "
+        "for whom the log did what it proposed."
     )
     if log.probabilities is None:
         shares = ", ".join(f"{share:.3f}" for share in log.shares.tolist())

@@ -10,6 +10,7 @@ import typer
 from bccb.cli.console import notes, out
 from bccb.data import simulate, write_log
 from bccb.data.schema import Columns, columns_of
+from bccb.errors import InputError
 
 
 def command(
@@ -21,6 +22,7 @@ def command(
     drift: Annotated[
         bool, typer.Option("--drift", help="Others respond in the second half of the rows.")
     ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
 ) -> None:
     """Draw the log of a trial whose true effects are known, like the Criteo trial.
 
@@ -32,6 +34,10 @@ def command(
 
     `bccb compare` streams the rows of a file in random order, which undoes a drift: use its own.
     """
+    if file.exists() and not force:
+        raise InputError(
+            "the file to write", str(file), "a new one, or --force given to replace it"
+        )
     log = simulate(users, seed, outcome, treatments, drift)  # type: ignore[arg-type]
     write_log(log, file)
     out.print(f"wrote {users:,} users to {file}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bccb.data.cells import check_no_stray_text, place
 from bccb.data.formats import load_polars
 from bccb.data.schema import quoted
 from bccb.errors import InputError
@@ -20,10 +21,12 @@ YES = frozenset(
 NO = frozenset({"no", "n", "false", "f", "0", "0.0", "off"})
 
 
-def as_numbers(series: pl.Series, positive: str | None) -> tuple[pl.Series, dict[str, int]]:
+def as_numbers(
+    series: pl.Series, positive: str | None, rows: int
+) -> tuple[pl.Series, dict[str, int]]:
     """A column of outcomes as numbers, and which text counts as which; no text in other columns.
 
-    Texts that differ only in case or in blanks around them are the same.
+    Texts that differ only in case or in blanks around them are the same. The file has so many rows.
     """
     polars = load_polars()
     if series.dtype == polars.Boolean:
@@ -36,11 +39,23 @@ def as_numbers(series: pl.Series, positive: str | None) -> tuple[pl.Series, dict
     words = series.cast(polars.String).str.strip_chars().str.to_lowercase()
     present = sorted(words.unique().to_list())
     if len(present) > 2:
-        field = f"the number of different texts in outcome column {series.name!r}"
-        raise InputError(field, len(present), f"at most 2, or the column one of numbers {RANGE}")
+        check_no_stray_text(series, rows)
+        raise _third_text(series, words, rows)
     one = _positive(series.name, present, positive)
     values = {one: 1} | {word: 0 for word in present if word != one}
     return (words == one).cast(polars.Float64).alias(series.name), values
+
+
+def _third_text(series: pl.Series, words: pl.Series, rows: int) -> InputError:
+    """The error about a column of more than two texts: it names the rarest, and a row with it."""
+    counts = words.value_counts(sort=True)
+    common = quoted(counts[words.name].head(2).to_list()).replace(", ", " or ")
+    row = int((words == counts[words.name][-1]).arg_true()[0])
+    where = place(f"outcome column {series.name!r}", row, series.len(), rows)
+    allowed = f"{common}, as in the other rows, because an outcome has two values at most"
+    if words.n_unique() > 3:
+        allowed = f"one of two texts, not of {words.n_unique()}"
+    return InputError(where, series[row], f"{allowed}; or the column must hold numbers {RANGE}")
 
 
 def _positive(name: str, present: list[str], positive: str | None) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from bccb import checks, outcome
 from bccb.data import costs
 from bccb.data import outcomes as texts
+from bccb.data.cells import check_no_stray_text, place
 from bccb.data.formats import check_header, load_polars, readable, scan_file, suffix_of
 from bccb.data.schema import METADATA_KEY, Columns, as_text, columns_of, one_of, quoted
 from bccb.errors import InputError
@@ -122,6 +123,7 @@ class _Table:
     columns: Columns
     features: tuple[str, ...]
     arms: list[Any]
+    rows: int  # of the file
 
     def missing(self) -> dict[str, int]:
         """How many values of each column are missing, not numbers or infinite."""
@@ -154,14 +156,14 @@ class _Table:
     def number_outcomes(self) -> dict[str, int]:
         """Replace outcomes in words by 0 and 1; which word became which."""
         name = self.columns.outcome
-        series, values = texts.as_numbers(self.frame[name], self.columns.positive)
+        series, values = texts.as_numbers(self.frame[name], self.columns.positive, self.rows)
         self.frame = self.frame.with_columns(series)
         return values
 
     def to_log(self) -> Log:
         """The log, checked. It takes columns out of the frame, so as to hold them once."""
         actions, micros = self._actions(), self._micros()
-        effects = [_numbers(self.frame, "effect", name) for name in self.columns.effects]
+        effects = [self._numbers("effect", name) for name in self.columns.effects]
         outcomes = self._within(
             "outcome", self.columns.outcome, outcome.LEAST, outcome.MOST, outcome.RANGE
         )
@@ -169,7 +171,7 @@ class _Table:
             self._within("probability", name, LEAST_PROBABILITY, 1.0, PROBABILITY_RANGE)
             for name in self.columns.probability_columns
         ]
-        features, feature_names = _encode(self.frame, self.features)
+        features, feature_names = _encode(self.frame, self.features, self.rows)
         return Log(
             features=features,
             actions=actions,
@@ -205,11 +207,19 @@ class _Table:
 
     def _within(self, role: str, name: str, least: float, most: float, allowed: str) -> Floats:
         """A column of numbers, refused where one of them is out of range."""
-        values = _numbers(self.frame, role, name)
+        values = self._numbers(role, name)
         good = (values >= least) & (values <= most)
         if not good.all():
-            raise InputError(f"{role} column {name!r}", values[~good][0].item(), allowed)
+            row = int(good.argmin())
+            where = place(f"{role} column {name!r}", row, self.frame.height, self.rows)
+            raise InputError(where, values[row].item(), allowed)
         return values
+
+    def _numbers(self, role: str, name: str) -> Floats:
+        series = self.frame[name]
+        check_no_stray_text(series, self.rows)
+        _check_type(series, role, text_too=False)
+        return np.asarray(series.cast(load_polars().Float64).to_numpy())
 
 
 def _read_table(path: Path, columns: Columns | None) -> _Table:
@@ -218,8 +228,11 @@ def _read_table(path: Path, columns: Columns | None) -> _Table:
         lazy = scan_file(path)
         stored = _stored_columns(path)
         if columns is None and stored is None:
-            allowed = "given, because bccb did not write this file: treatment, control, outcome"
-            raise InputError(f"what the columns of {path.name!r} mean", "unknown", allowed)
+            allowed = (
+                "named: --treatment COL --control VALUE --outcome COL on the command line, "
+                "Columns(...) in Python"
+            )
+            raise InputError(f"the treatment column of {path.name!r}", None, allowed)
         columns = _merged(columns, stored)
         present = lazy.collect_schema().names()
         check_header(present)
@@ -230,9 +243,10 @@ def _read_table(path: Path, columns: Columns | None) -> _Table:
         frame = lazy.select(*wanted).collect(engine="streaming")
     if not frame.height:
         raise InputError(f"the number of rows of {str(path)!r}", 0, "at least 1")
+    rows = frame.height
     frame, arms = _select_arms(frame, columns)
     columns.check_arms([as_text(value) for value in arms])
-    return _Table(frame, columns, features, arms)
+    return _Table(frame, columns, features, arms, rows)
 
 
 def _select_arms(frame: pl.DataFrame, columns: Columns) -> tuple[pl.DataFrame, list[Any]]:
@@ -265,9 +279,11 @@ def _select_arms(frame: pl.DataFrame, columns: Columns) -> tuple[pl.DataFrame, l
     return frame, arms
 
 
-def _encode(frame: pl.DataFrame, features: tuple[str, ...]) -> tuple[Floats, tuple[str, ...]]:
-    """The matrix of features and the names of its columns."""
-    plan = [(name, level) for name in features for level in _levels(frame[name])]
+def _encode(
+    frame: pl.DataFrame, features: tuple[str, ...], rows: int
+) -> tuple[Floats, tuple[str, ...]]:
+    """The matrix of features and the names of its columns; the file has so many rows."""
+    plan = [(name, level) for name in features for level in _levels(frame[name], rows)]
     matrix = np.empty((frame.height, len(plan)))
     for j, (name, level) in enumerate(plan):
         if level is None:  # Out of the frame at once: with 14 million rows each column counts.
@@ -278,24 +294,19 @@ def _encode(frame: pl.DataFrame, features: tuple[str, ...]) -> tuple[Floats, tup
     return matrix, tuple(names)
 
 
-def _levels(series: pl.Series) -> list[Any]:
+def _levels(series: pl.Series, rows: int) -> list[Any]:
     """The levels of a categorical feature that get a column; [None] for a number."""
     _check_type(series, "feature", text_too=True)
     if series.dtype.is_numeric():
         return [None]
     levels = sorted(series.unique().to_list())
     if len(levels) > MOST_LEVELS:
+        check_no_stray_text(series, rows)
         what = f"the number of levels of feature {series.name!r}"
         allowed = f"at most {MOST_LEVELS}: group the rare ones, or leave the feature out"
         raise InputError(what, len(levels), allowed)
     reference = max(levels, key=lambda level: int((series == level).sum()))
     return [level for level in levels if level != reference]
-
-
-def _numbers(frame: pl.DataFrame, role: str, name: str) -> Floats:
-    series = frame[name]
-    _check_type(series, role, text_too=False)
-    return np.asarray(series.cast(load_polars().Float64).to_numpy())
 
 
 def _check_type(series: pl.Series, role: str, text_too: bool) -> None:

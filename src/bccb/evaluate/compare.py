@@ -116,7 +116,7 @@ def _fresh(spec: Spec, trial: Trial, log: Log, budget: float, seed: int) -> Poli
 def _learn(policy: Policy, trial: Trial) -> str:
     """Learn the history; where that cannot be done, say why."""
     if not len(trial.history):
-        return "treats nobody: no rows are left for history, as there would be with fewer users"
+        return "treats nobody: no rows are left for history; keep some back with a lower --users N"
     try:
         policy.learn(trial.past.take(trial.history))
     except FitError as error:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, TypeAlias, TypeVar
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, Literal, NoReturn, TypeAlias, TypeVar
 
 from bccb.errors import InputError, MissingExtraError, StateError
 
@@ -36,7 +41,8 @@ def fan_out(
     delayed = [joblib.delayed(work)(task) for task in tasks]
     try:
         # Copies on write: compiled kernels do not take arrays that are read-only.
-        with joblib.parallel_config(_backend(engine), n_jobs=jobs, mmap_mode="c"):
+        config = joblib.parallel_config(_backend(engine), n_jobs=jobs, mmap_mode="c")
+        with _ended_in_order(), config:
             if engine == "local":
                 yield from joblib.Parallel(return_as="generator_unordered")(delayed)
                 return
@@ -47,6 +53,26 @@ def fan_out(
             "a worker process was killed, perhaps because memory ran out: run the command again "
             "with a lower --jobs; what `paper` and `trust` have stored is not run again"
         ) from None
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Let SIGTERM end the process as an exit does, so that joblib tidies up after its workers; its
+    default would leave their semaphores behind, with a warning for each.
+    """
+    alone = threading.current_thread() is threading.main_thread()
+    if not alone or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield  # the program has its own way to end
+        return
+    signal.signal(signal.SIGTERM, _exit)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _exit(number: int, frame: FrameType | None) -> NoReturn:
+    sys.exit(128 + number)
 
 
 def _joblib() -> Any:

@@ -33,6 +33,15 @@ class LoggedTrials:
     users: int
     history: int
 
+    @property
+    def spend(self) -> float:
+        """What the trial spent on as many users, and so what treating all of them may cost: only
+        where the trial treated a user is a proposal paid for.
+        """
+        treated = self.log.actions > 0
+        paid = self.log.costs[treated, self.log.actions[treated] - 1]
+        return float(paid.sum()) * self.users / self.log.users
+
     def __call__(self, seed: int) -> Trial:
         """The stream is drawn without replacement; history is what comes after it."""
         order, rest = stream(self.log, seed, self.users)

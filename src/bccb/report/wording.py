@@ -28,7 +28,7 @@ def sentence(advice: Advice) -> str:
     if SIMPLEST not in (own.policy, runner_up.policy):
         text += f", and {_against(advice.rival(SIMPLEST))}, the simplest"
     if choice.recommended != choice.best:
-        text += f". Of those that cannot be told apart from the best it is taken{_reason(advice)}"
+        text += f". It is as good as the best, as far as can be told, and chosen{_reason(advice)}"
     return f"{text}."
 
 
@@ -83,7 +83,8 @@ def _simulated(advice: Advice) -> list[str]:
     lines = [
         f"Simulated users stand for yours: {RATES[str(setting.outcome)]}, and treating one costs "
         f"{costs.MEAN} on average. {each:,.3g} per user treats {min(each / costs.MEAN, 1):.1%} of "
-        "them at that cost; where yours is another, scale the budget, for this decides most.",
+        "them at that cost. That share matters most: if treating costs you twice as much, ask with "
+        "half the budget.",
         f"The figures are true effects. {seeds // 2} seeds chose, {seeds - seeds // 2} others "
         "estimate, so luck in the choice does not count; ± is the deviation over these.",
     ]

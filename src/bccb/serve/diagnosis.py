@@ -16,11 +16,17 @@ import msgspec
 from msgspec import UNSET, Meta, inspect
 
 from bccb import wire
+from bccb.policies import DEFAULT
 
 PATTERNS = {  # what text of a pattern is called
     wire.ID: "letters, digits and ._~:@+=-, the first one a letter or digit",
     wire.MONEY: 'decimal text, such as "500.00"',
     wire.NAME: "text without control characters",
+}
+NEGATIVE = re.compile(r"-[0-9]+(\.[0-9]+)?")
+EXAMPLES = {  # of objects in whose place callers often send something simpler
+    wire.PolicyRequest: f'{{"name": "{DEFAULT}"}}',
+    wire.UsersHorizon: '{"users": 10000}',
 }
 CALLED = {wire.in_python(pattern): name for pattern, name in PATTERNS.items()}
 Moment = Annotated[datetime, Meta(tz=True)]
@@ -79,7 +85,8 @@ def _faults(kind: inspect.Type, value: Any, path: tuple[str, ...]) -> Iterator[F
 
 def _struct_faults(kind: inspect.StructType, value: Any, path: tuple[str, ...]) -> Iterator[Fault]:
     if not isinstance(value, dict):
-        yield Fault(path, value, "an object")
+        example = EXAMPLES.get(kind.cls)
+        yield Fault(path, value, f"an object, such as {example}" if example else "an object")
         return
     for field in kind.fields:
         if field.encode_name in value:
@@ -107,6 +114,8 @@ def _leaf(kind: inspect.Type, value: Any) -> str | None:
         good = isinstance(value, str) and _within(len(value), kind.min_length, kind.max_length)
         if good and (kind.pattern is None or re.search(kind.pattern, value)):
             return None
+        if CALLED.get(kind.pattern or "") == PATTERNS[wire.MONEY] and _is_negative(value):
+            return "above 0"
         most = "" if kind.max_length is None else f", of at most {kind.max_length:,} characters"
         return CALLED.get(kind.pattern or "", "text") + most
     if isinstance(kind, inspect.LiteralType):
@@ -117,6 +126,10 @@ def _leaf(kind: inspect.Type, value: Any) -> str | None:
         except msgspec.ValidationError:
             return TIME
     return None
+
+
+def _is_negative(value: Any) -> bool:
+    return isinstance(value, str) and NEGATIVE.fullmatch(value) is not None
 
 
 def _finite(value: float) -> bool:

@@ -9,11 +9,13 @@ from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
+from bccb.data.schema import one_of
 from bccb.errors import InputError
 from bccb.machine import Machine
 from bccb.money import MICROS
-from bccb.policies import spec_of
+from bccb.policies import POLICIES
 from bccb.policy import assemble
+from bccb.spec import Spec
 
 LEAST_ELAPSED = 1e-6  # of the time: before it the first users would seem to be a flood
 MOST_MEMORY = 2_000_000  # numbers: what learns for longer than some milliseconds holds up others
@@ -68,14 +70,8 @@ class Terms:
 
     def machine(self) -> Machine:
         """A new policy on these terms."""
-        spec = spec_of(self.policy)
-        if spec.needs_effects or (spec.needs_history and spec.composition.fitted):
-            raise InputError("policy.name", self.policy, "one that learns as it goes")
-        if spec.after_history and self.learned_from is None:
-            allowed = "one that needs no history, or learned_from must name a campaign"
-            raise InputError("policy.name", self.policy, allowed)
         made = assemble(
-            spec.changed(**self.parameters),
+            self._spec().changed(**self.parameters),
             budget=self.budget / MICROS,
             horizon=self.users or self.expected_users or 1,
             features=len(self.features),
@@ -88,6 +84,22 @@ class Terms:
             raise InputError("features x treatments", sizes, f"{most}, not {made.memory.size:,}")
         made.begin_with(self.budget)  # through a float, a large one would be some micros off
         return made
+
+    def _spec(self) -> Spec:
+        """The row of the policy, if it learns as it goes."""
+        spec, history = POLICIES.get(self.policy), self.learned_from is not None
+        if spec is not None and spec.after_history and not history:
+            allowed = "one that needs no history, or learned_from must name a campaign"
+            raise InputError("policy.name", self.policy, allowed)
+        usable = {
+            name: spec
+            for name, spec in POLICIES.items()
+            if not (spec.needs_effects or (spec.needs_history and spec.composition.fitted))
+            and (history or not spec.after_history)
+        }
+        if self.policy not in usable:
+            raise InputError("policy.name", self.policy, one_of(self.policy, usable))
+        return usable[self.policy]
 
     def ended(self, at: int) -> bool:
         """Whether no more decisions are made."""
