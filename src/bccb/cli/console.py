@@ -98,10 +98,10 @@ def table(
     ``groups`` has an element for each row; a new section begins where it changes.
     """
     result = Table(title=title, box=box.SIMPLE_HEAD, padding=0, show_edge=False)
-    for heading in rows[0]:
+    for heading in rows[0] if rows else ():  # no run gave this table a row
         result.add_column(heading, justify="left" if is_text(heading) else "right", no_wrap=True)
     groups = groups or [None] * len(rows)
-    for row, group, following in zip(rows, groups, [*groups[1:], groups[-1]], strict=True):
+    for row, group, following in zip(rows, groups, [*groups[1:], *groups[-1:]], strict=True):
         result.add_row(*row.values(), end_section=group != following)
     return result
 
