@@ -70,7 +70,7 @@ def _print_notes(log: Log, evaluations: list[Evaluation], left_out: list[str]) -
     out.print(
         f"{own.conversions:,.0f} of the {own.treated:,} treated users converted; incremental are "
         "those conversions that the treatments caused. ESS (effective sample size): how many "
-        "users of a randomised trial would tell as much. learned: users a policy could learn from, "
+        "users with equal chances would tell as much. learned: users a policy could learn from, "
         "for whom the log did what it proposed."
     )
     if log.probabilities is None:

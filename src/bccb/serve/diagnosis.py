@@ -144,12 +144,10 @@ def _within(value: float, least: float | None, most: float | None) -> bool:
 
 
 def _range(least: float | None, most: float | None) -> str:
-    return "" if least is None or most is None else f" from {_plain(least)} to {_plain(most)}"
-
-
-def _plain(number: float) -> str:
-    """A limit, without decimals where it is whole."""
-    return f"{int(number) if number == int(number) else number:,}"
+    if least is None or most is None:
+        return ""
+    ends = (int(end) if float(end).is_integer() else end for end in (least, most))  # 0, not 0.0
+    return " from {:,} to {:,}".format(*ends)
 
 
 def _sized(what: str, least: int | None, most: int | None) -> str:
