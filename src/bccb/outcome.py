@@ -41,7 +41,7 @@ def check_outcome(value: float, field: str = "outcome") -> None:
     Traceback (most recent call last):
     bccb.errors.InputError: outcome is 2.0, but must be from 0 to 1
     """
-    if not is_allowed(value):
+    if not LEAST <= value <= MOST:  # not through is_allowed: this is called for every outcome
         raise InputError(field, value, RANGE)
 
 

@@ -6,7 +6,7 @@ import os
 import secrets
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -195,9 +195,9 @@ class Policy(Machine):
         try:
             kept = self._waiting.get(decision.number)
             checksum = crc32(decision._trace, decision.action)
-            same = kept is not None and (kept[0] / MICROS, kept[1]) == (decision.cost, checksum)
-            if ours and same and 0 <= decision.action <= self.treatments:
-                return cast("Receipt", kept)
+            same = kept is not None and kept[1] == checksum and kept[0] / MICROS == decision.cost
+            if ours and kept and same and 0 <= decision.action <= self.treatments:
+                return kept
             made = 0 < decision.number <= self.decisions
         except (AttributeError, TypeError, ValueError, OverflowError, BufferError):  # was changed
             made = False

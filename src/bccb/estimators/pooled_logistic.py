@@ -132,7 +132,7 @@ def learn_estimator(estimator: State, z: Floats, arm: int, a: float, b: float) -
     p = sigmoid(mode(eta_0, s, a, b))
     h = b * p * (1.0 - p)
     move(theta, S, column, a - b * p, h / (1.0 + h * s))
-    if estimator.base[0] // EVERY > seen // EVERY:
+    if math.floor(estimator.base[0] / EVERY) > math.floor(seen / EVERY):
         estimator.step[0] = 0.0
     learn_variances(estimator, weights_at_once(estimator))
 
