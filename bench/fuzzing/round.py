@@ -112,7 +112,10 @@ class Round:
     def draw_actions(self, draws: random.Random, many: int) -> list[Action]:
         """Random calls, on as many campaigns."""
         session = self.session
-        alive = [book for book in session.books if book.status != "closed"] or session.books
+        # what was not answered may be half done: until it is asked again nobody knows what is right
+        unsure = [action.book for action in session.pending]
+        books = [book for book in session.books if book not in unsure] or session.books
+        alive = [book for book in books if book.status != "closed"] or books
         chosen = draws.sample(alive, min(many, len(alive)))
         if self.number % 3 == 0 and alive[0] not in chosen and draws.random() < 0.4:
             chosen[:1] = alive[:1]  # one with a long journal
