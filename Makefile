@@ -14,8 +14,8 @@ run: $(VENV)/lab  ## compare every policy on simulated users
 
 # Where kernels are called directly: there plain Python can differ from compiled code.
 PLAIN := $(foreach part,kernels estimators explorers pacers,tests/$(part) src/bccb/$(part)) \
-	$(foreach part,drivers machine policies policy,tests/test_$(part).py src/bccb/$(part).py) \
-	tests/evaluate/test_proposals.py src/bccb/evaluate/proposals.py
+	$(foreach part,ageing drivers machine policies policy,tests/test_$(part).py src/bccb/$(part).py) \
+	$(foreach part,late proposals,tests/evaluate/test_$(part).py src/bccb/evaluate/$(part).py)
 
 test: $(VENV)/dev  ## everything: lint, types, layers, tests, doctests, the README's examples
 	$(MAKE) --jobs 2 check plain

@@ -50,6 +50,7 @@ def use(name: str) -> None:
         if policy.needs_history:
             policy.learn(simulate(1_000, seed=2, outcome="visit"))
         run(policy)
+    bccb.make(name, budget=10, horizon=200, features=12, seed=1, window=9.0).warm()
 
 
 def by_hand(policy: bccb.Policy) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bccb import drivers
+from bccb import ageing, drivers
 from bccb.errors import InputError
 from bccb.estimators import ESTIMATORS
 from bccb.explorers import EXPLORERS
@@ -24,6 +24,7 @@ TEMPLATES: tuple[Callable[..., Any], ...] = (
     *(drivers.view, drivers.propose, drivers.learn, drivers.decide, drivers.decide_many),
     *(drivers.observe, drivers.observe_many, drivers.absorb),
     *(drivers.probability, drivers.probabilities),
+    *(ageing.add_weight, ageing.age, ageing.end),
 )
 
 

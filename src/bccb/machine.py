@@ -15,9 +15,11 @@ from bccb.kernels.trace import SPACE
 from bccb.kernels.users import first_refused, refusal
 from bccb.money import MICROS, MOST_MONEY
 from bccb.outcome import KNOWN_WEIGHT
+from bccb.pending import ALL, Pending
 from bccb.types import Floats, Ints, Log
 
 NONE = np.empty(0, np.int64)
+ZERO = np.zeros(1)
 
 
 class Steps(NamedTuple):
@@ -37,11 +39,19 @@ class Machine:
     Not safe for use from several threads at once.
     """
 
-    def __init__(self, name: str, composition: Composition, counts: Ints, memory: Floats) -> None:
+    def __init__(
+        self,
+        name: str,
+        composition: Composition,
+        counts: Ints,
+        memory: Floats,
+        pending: Pending | None = None,
+    ) -> None:
         self.name = name
         self.composition = composition
         self.counts = counts
         self.memory = memory
+        self.pending = pending  # where outcomes come late
         self.features = int(counts[count.FEATURES])
         self.treatments = int(counts[count.TREATMENTS])
         self.kernels = compose(composition)
@@ -142,11 +152,17 @@ class Machine:
 
     def warm(self) -> None:
         """Compile the kernels before they are needed; the state does not change."""
-        copy = Machine(self.name, self.composition, self.counts.copy(), self.memory.copy())
+        late = self.pending and Pending(self.pending.window, self.features, self.treatments)
+        copy = Machine(self.name, self.composition, self.counts.copy(), self.memory.copy(), late)
         made = copy.steps(np.zeros((1, self.features)), np.full((1, self.treatments), MICROS))
         copy.probabilities(made.traces, made.actions)
         copy.probability(made.traces[0], 1)
         copy.learn_outcome(made.traces[0], 1, 0.0)
+        if late is not None:
+            late.begin_after(self.decisions)
+            late.enter(self.decisions + 1, np.zeros((1, self.features)), made.actions, ZERO, 1)
+            copy.age(late.window / 2.0)
+            copy.end(self.decisions + 1, 1.0, late.window)
 
     # Deciding and learning
 
@@ -188,6 +204,20 @@ class Machine:
     def learn_outcome(self, trace: Floats, action: int, outcome: float) -> None:
         """Learn the known outcome of an action on the user of a trace."""
         self._observe(self.counts, self.memory, trace, action, outcome, KNOWN_WEIGHT, self._space)
+
+    def age(self, at: float, most: int = ALL) -> int:
+        """Let the users who wait grow older, up to time ``at``; how many ages they passed."""
+        assert self.pending is not None
+        delay, marks, ring = self.pending.arrays
+        state = self.counts, self.memory, delay, marks, ring
+        return int(self.kernels["age"](*state, at, most, self._space))
+
+    def end(self, number: int, outcome: float, at: float) -> None:
+        """Learn the outcome of a user who waits, as far as it is not learned yet."""
+        assert self.pending is not None
+        delay, marks, ring = self.pending.arrays
+        state = self.counts, self.memory, delay, marks, ring
+        self.kernels["end"](*state, number, outcome, at, self._space)
 
     def probability(self, trace: Floats, action: int) -> float:
         """The probability of ``action`` in the decision that left this trace."""

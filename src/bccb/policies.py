@@ -98,10 +98,12 @@ def make(
     features: int,
     treatments: int = 1,
     seed: int = 0,
+    window: float | None = None,
     **parameters: float,
 ) -> Policy:
     """A new policy from the table: ``budget`` to spend on ``horizon`` users with ``features``.
 
+    With a ``window`` outcomes come late: every call then says when (:meth:`Policy.advance`).
     ``parameters`` change the defaults of its components; ``bccb policies NAME`` lists both.
 
     >>> make("bccb", budget=5_000, horizon=100_000, features=12, eta=0.05).parameters["eta"]
@@ -114,6 +116,7 @@ def make(
         features=features,
         treatments=treatments,
         seed=seed,
+        window=window,
     )
 
 

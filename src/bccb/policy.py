@@ -20,7 +20,8 @@ from bccb.kernels import counts as count
 from bccb.kernels.counts import MOST_FEATURES, MOST_TREATMENTS, MOST_USERS
 from bccb.machine import Machine
 from bccb.money import MICROS, budget_in_micros, cost_in_micros, cost_micros
-from bccb.outcome import check_outcome, check_outcomes
+from bccb.outcome import NOT_REPORTED, check_outcome, check_outcomes
+from bccb.pending import Pending
 from bccb.saved import SIGNATURE, Saved, pack, unpack
 from bccb.spec import Spec
 from bccb.types import Floats, Ints, Log, as_floats
@@ -55,8 +56,9 @@ class Policy(Machine):
         memory: Floats,
         id_: str,
         waiting: dict[int, Receipt],
+        pending: Pending | None = None,
     ) -> None:
-        super().__init__(name, composition, counts, memory)
+        super().__init__(name, composition, counts, memory, pending)
         self._waiting = waiting
         self._x = np.empty(self.features)
         self._costs = np.empty(self.treatments, np.int64)
@@ -80,8 +82,55 @@ class Policy(Machine):
 
     # Deciding and learning
 
-    def decide(self, x: npt.ArrayLike, cost: float | Sequence[float] | Floats) -> Decision:
-        """Decide on a user with features ``x``; ``cost`` is one number, or one per treatment."""
+    def advance(self, at: float) -> None:
+        """Learn what the time that has passed says about users whose outcome may still come.
+
+        For policies with a window. Time is in any unit and never runs back. It is also given to
+        :meth:`decide`, :meth:`observe` and :meth:`cancel`, which advance to it by themselves. A
+        user without a report counts as a non-conversion, with more and more weight, as the delays
+        of earlier reports suggest (:mod:`bccb.ageing`); when the window ends, fully.
+
+        >>> import bccb
+        >>> policy = bccb.make(budget=100, horizon=1_000, features=1, window=30.0, seed=1)
+        >>> first, second = (policy.decide([0.5], cost=0.5, at=day) for day in (1.0, 2.0))
+        >>> policy.observe(first, 1, at=9.0)  # bought on the ninth day
+        >>> policy.advance(40.0)  # the other did not: nobody reports that
+        >>> policy.waiting
+        0
+        """
+        self._advance(at)
+
+    def _time(self, at: float | None) -> float:
+        """The time of a call, checked; 0 for policies without a window."""
+        if self.pending is None:
+            if at is not None:
+                raise InputError("at", at, "absent: the policy was made without a window")
+            return 0.0
+        if at is None:
+            raise InputError("at", at, "the time of this call: the policy has a window")
+        return self.pending.check_time(at)
+
+    def _advance(self, at: float | None) -> float:
+        """The time of a call, after what it says was learned."""
+        time = self._time(at)
+        if self.pending is not None:
+            first = self.pending.first
+            self.age(time)
+            for number in range(first, self.pending.first):
+                self._waiting.pop(number, None)
+        return time
+
+    def decide(
+        self,
+        x: npt.ArrayLike,
+        cost: float | Sequence[float] | Floats,
+        *,
+        at: float | None = None,
+    ) -> Decision:
+        """Decide on a user with features ``x``; ``cost`` is one number, or one per treatment.
+
+        ``at`` is the time, for policies with a window.
+        """
         values = x if type(x) is np.ndarray else as_floats("x", x)
         if values.shape != self._shape:
             raise self._misshapen(values)
@@ -94,11 +143,18 @@ class Policy(Machine):
             self._set_costs(cost)
         if self.needs_history:
             self.check_history()
+        late = self.pending is not None or at is not None
+        time = self._advance(at) if late else 0.0
         number, action, paid, price, score, trace = self.step(self._x, self._costs)
+        if self.pending is not None:
+            arms, times = np.array([action]), np.array([time])
+            self.pending.enter(number, self._x[None, :], arms, times, number)
         self._waiting[number] = paid, crc32(trace, action)
         return Decision(number, action, paid / MICROS, price, score, trace, self._origin)
 
-    def decide_many(self, x: npt.ArrayLike, costs: npt.ArrayLike) -> list[Decision]:
+    def decide_many(
+        self, x: npt.ArrayLike, costs: npt.ArrayLike, *, at: float | None = None
+    ) -> list[Decision]:
         """Decide on one user per row, as :meth:`decide` would one after the other; all or none."""
         xs = checks.matrix("x", x, self.features)
         offered = as_floats("costs", costs)
@@ -110,8 +166,10 @@ class Policy(Machine):
             raise InputError("the number of costs", len(cost_rows), f"{n}, one row for each user")
         micros = cost_micros(cost_rows)
         self.check_history()
-        first = self.decisions + 1
+        first, time = self.decisions + 1, self._advance(at)
         actions, paid, prices, scores, traces = self.steps(xs, micros)
+        if self.pending is not None:
+            self.pending.enter(first, xs, actions, np.full(n, time), first)
         rows = zip(
             *(actions.tolist(), (paid / MICROS).tolist(), prices.tolist(), scores.tolist()),
             strict=True,
@@ -121,21 +179,67 @@ class Policy(Machine):
             self._waiting[each.number] = micros_paid, crc32(each._trace, each.action)
         return made
 
-    def observe(self, decision: Decision, outcome: float) -> None:
-        """Learn the outcome of a decision: in any order, after any delay, once."""
+    def observe(self, decision: Decision, outcome: float, *, at: float | None = None) -> None:
+        """Learn the outcome of a decision: in any order, after any delay, once.
+
+        With a window, a conversion that is reported after it is counted (:attr:`too_late`), and
+        not learned.
+        """
         y = outcome if type(outcome) is float else checks.number("outcome", outcome)
         check_outcome(y)
-        self._receipt(decision)
-        self.learn_outcome(decision._trace, decision.action, y)
-        del self._waiting[decision.number]
+        if self.pending is None and at is None:
+            self._receipt(decision)
+            self.learn_outcome(decision._trace, decision.action, y)
+            del self._waiting[decision.number]
+        else:
+            self._check_due(decision, self._time(at))
+            self._learn_late(decision, y, self._advance(at))
 
-    def cancel(self, decision: Decision) -> None:
-        """Undo a decision that was not carried out: its money returns and nothing is learned."""
+    @property
+    def too_late(self) -> int:
+        """Conversions that were reported after their window had ended."""
+        return 0 if self.pending is None else self.pending.too_late
+
+    def _check_due(self, decision: Decision, time: float) -> None:
+        """Refuse a decision that does not wait, except where its window has ended."""
+        if not self._is_late(decision, time):
+            self._receipt(decision)
+
+    def _is_late(self, decision: Decision, time: float) -> bool:
+        """Whether the window of a decision of this policy has ended by a time."""
+        pending = self.pending
+        if pending is None or not isinstance(decision, Decision):
+            return False
+        if decision._origin != self._origin or not 0 < decision.number <= pending.last:
+            return False
+        return decision.number < pending.first or pending.has_ended(decision.number, time)
+
+    def _learn_late(self, decision: Decision, y: float, time: float) -> None:
+        assert self.pending is not None
+        if decision.number in self._waiting:
+            self.end(decision.number, y, time)
+            del self._waiting[decision.number]
+        elif y > NOT_REPORTED:
+            self.pending.note_too_late()
+
+    def cancel(self, decision: Decision, *, at: float | None = None) -> None:
+        """Undo a decision that was not carried out: its money returns and nothing is learned.
+
+        With a window, what its age has shown by then stays learned.
+        """
+        time = self._time(at)
         paid, _ = self._receipt(decision)
+        if self._is_late(decision, time):
+            raise StateError(f"the window of decision {decision.number} has ended")
+        self._advance(at)
         self.refund(paid)
+        if self.pending is not None:
+            self.pending.remove(decision.number)
         del self._waiting[decision.number]
 
-    def observe_many(self, decisions: Sequence[Decision], outcomes: npt.ArrayLike) -> None:
+    def observe_many(
+        self, decisions: Sequence[Decision], outcomes: npt.ArrayLike, *, at: float | None = None
+    ) -> None:
         """Learn the outcomes of several decisions, in their order; all or none."""
         try:
             decisions = list(decisions)
@@ -145,12 +249,18 @@ class Policy(Machine):
         if ys.shape != (len(decisions),):
             raise InputError("the shape of outcomes", ys.shape, f"({len(decisions)},)")
         check_outcomes(ys)
+        time = self._time(at)
         for decision in decisions:
-            self._receipt(decision)
+            self._check_due(decision, time)
         numbers = {decision.number for decision in decisions}
         if len(numbers) < len(decisions):
             raise StateError("a decision is in this list twice, but can be observed only once")
         if not decisions:
+            return
+        if self.pending is not None:
+            self._advance(at)
+            for decision, y in zip(decisions, ys.tolist(), strict=True):
+                self._learn_late(decision, y, time)
             return
         for number in numbers:
             del self._waiting[number]
@@ -166,7 +276,8 @@ class Policy(Machine):
         waiting = np.array(rows, np.int64).reshape(-1, 3)
         return pack(
             Saved(
-                self.name, self._origin.policy, self.composition, self.counts, self.memory, waiting
+                *(self.name, self._origin.policy, self.composition, self.counts, self.memory),
+                *(waiting, self.pending),
             )
         )
 
@@ -208,7 +319,14 @@ class Policy(Machine):
 
 
 def assemble(
-    spec: Spec, *, budget: float, horizon: int, features: int, treatments: int = 1, seed: int = 0
+    spec: Spec,
+    *,
+    budget: float,
+    horizon: int,
+    features: int,
+    treatments: int = 1,
+    seed: int = 0,
+    window: float | None = None,
 ) -> Policy:
     """A new policy from any spec, in the table of policies or not."""
     name, composition = spec.name, spec.composition
@@ -236,7 +354,8 @@ def assemble(
         if key not in known:
             allowed = f"one of {', '.join(known)}" if known else "absent: it has no parameters"
             raise InputError(f"a parameter of {name}", key, allowed)
-    return Policy(name, composition, counts, memory, secrets.token_hex(8), {})
+    pending = None if window is None else Pending(window, d, K)
+    return Policy(name, composition, counts, memory, secrets.token_hex(8), {}, pending)
 
 
 def assemble_for(spec: Spec, log: Log, *, budget: float, horizon: int, seed: int = 0) -> Policy:
@@ -265,4 +384,5 @@ def from_bytes(kept: bytes) -> Policy:
     waiting: dict[int, Receipt] = {
         number: (paid, checksum) for number, paid, checksum in saved.waiting.tolist()
     }
-    return Policy(saved.name, saved.composition, saved.counts, saved.memory, saved.id, waiting)
+    parts = saved.name, saved.composition, saved.counts, saved.memory, saved.id
+    return Policy(*parts, waiting, saved.pending)

@@ -22,14 +22,16 @@ from bccb.kernels import counts as count
 from bccb.kernels import scaling
 from bccb.kernels.counts import MOST_FEATURES, MOST_TREATMENTS, MOST_USERS
 from bccb.money import MOST_COST, MOST_MONEY
+from bccb.pending import Pending
 from bccb.types import Floats, Ints
 
-FORMAT = 4
+FORMAT = 5
 SIGNATURE = b"PK"  # of every file that NumPy saves as .npz
-ARRAYS = ("header", "counts", "memory", "waiting")
+ARRAYS = ("header", "counts", "memory", "waiting", "delay", "marks", "users")
 LONGEST_NAME = 100
 MOST_SUM = 2**62  # of micros: far from the end of the integers
 MOST_CHECKSUM = 2**32 - 1
+NOTHING = np.empty(0), np.empty(0, np.int64), np.empty((0, 0))  # of a policy without a window
 
 
 class Saved(NamedTuple):
@@ -41,6 +43,7 @@ class Saved(NamedTuple):
     counts: Ints
     memory: Floats
     waiting: Ints  # (n, 3): the number of a decision, the micros paid, the checksum
+    pending: Pending | None = None
 
 
 def pack(saved: Saved) -> bytes:
@@ -51,6 +54,7 @@ def pack(saved: Saved) -> bytes:
         "id": saved.id,
         "composition": saved.composition.to_dict(),
     }
+    delay, marks, users = NOTHING if saved.pending is None else saved.pending.kept()
     buffer = io.BytesIO()
     np.savez(
         buffer,
@@ -58,6 +62,9 @@ def pack(saved: Saved) -> bytes:
         counts=saved.counts,
         memory=saved.memory,
         waiting=saved.waiting,
+        delay=delay,
+        marks=marks,
+        users=users,
     )
     return buffer.getvalue()
 
@@ -77,6 +84,11 @@ def unpack(kept: bytes) -> Saved:
         _check_counts(counts, composition)
         memory = _array("memory", files, np.float64, 1, int(counts[count.END]))
         waiting = _array("waiting", files, np.int64, 2)
+        kept_pending = (
+            _array("delay", files, np.float64, 1),
+            _array("marks", files, np.int64, 1),
+            _array("users", files, np.float64, 2),
+        )
     except InputError:
         raise
     except Exception as error:  # zip, NumPy and JSON raise all kinds of errors for damaged bytes
@@ -84,7 +96,18 @@ def unpack(kept: bytes) -> Saved:
         raise InputError("a saved policy", f"{len(kept)} bytes", reason) from None
     _check_memory(counts, composition, memory)
     _check_waiting(counts, waiting)
-    return Saved(name, id_, composition, counts, memory, waiting)
+    return Saved(name, id_, composition, counts, memory, waiting, _pending(counts, kept_pending))
+
+
+def _pending(counts: Ints, kept: tuple[Floats, Ints, Floats]) -> Pending | None:
+    """The users who wait, if the policy has a window."""
+    if len(kept[0]) == 0:
+        return None
+    d, K = int(counts[count.FEATURES]), int(counts[count.TREATMENTS])
+    pending = Pending.from_kept(*kept, d, K)
+    if pending is None or pending.last != counts[count.NUMBER]:
+        raise InputError("the users who wait in a saved policy", "damaged", "as they were saved")
+    return pending
 
 
 def _files(kept: bytes) -> dict[str, bytes]:

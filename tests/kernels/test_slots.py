@@ -14,7 +14,7 @@ from bccb.pacers import PACERS
 SLOTS = {
     "estimator": {"predict", "learn_estimator"},
     "explorer": {"explore", "learn_explorer", "reserve", "chance"},
-    "pacer": {"note_arrival", "forecast", "price"},
+    "pacer": {"note_arrival", "note_unknown", "forecast", "price"},
 }
 
 

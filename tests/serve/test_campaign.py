@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bccb.serve.campaign import Campaign
+from bccb.serve.recovery import know_again
 from serve.service import SECOND, Service
 
 
@@ -16,10 +17,12 @@ def driven(service: Service) -> Campaign:
     return service.books.campaign(id_)
 
 
-def test_a_state_in_bytes_is_the_whole_state(service: Service) -> None:
+def test_a_state_in_bytes_and_the_users_of_the_journal_are_the_whole_state(
+    service: Service,
+) -> None:
     campaign = driven(service)
     copy = Campaign(campaign.key, campaign.id, campaign.terms)
-    copy.restore(campaign.to_bytes())
+    know_again(service.books.ledger, copy, copy.restore(campaign.to_bytes()))
     assert copy.to_bytes() == campaign.to_bytes()
     assert copy.machine.counts.tolist() == campaign.machine.counts.tolist()
     assert copy.machine.memory.tobytes() == campaign.machine.memory.tobytes()

@@ -19,10 +19,11 @@ from bccb.data.readers import read_complete_rows
 from bccb.decision import Decision
 from bccb.policy import Policy
 from bccb.types import Floats
-from serve.service import Service
+from serve.service import SECOND, Service
 
 BLOCK = 500  # users: some one by one, the rest in a list
 SINGLES = 25
+WINDOW = 10**6  # seconds: so long that nobody grows older, which the service notices later
 
 
 @dataclass
@@ -55,7 +56,8 @@ class Run:
         reply = self.service.done(f"{self.campaign}/decisions", users[0] if single else users)
         for body, answer in zip(users, [reply] if single else reply, strict=True):
             costs = [float(text) for text in body["costs"].values()]
-            result = self.policy.decide(list(body["features"].values()), cost=costs)
+            at = float(self.service.clock())
+            result = self.policy.decide(list(body["features"].values()), cost=costs, at=at)
             names = [None, *self.treatments]
             assert answer["treatment"] == names[result.action]
             assert answer["price"] == result.price
@@ -76,7 +78,7 @@ class Run:
             items = [{"decision_id": id_, "value": value} for id_, value in values.items()]
             self.service.done(f"{self.campaign}/outcomes", items)
         for id_, value in values.items():
-            self.policy.observe(self.made[id_], value)
+            self.policy.observe(self.made[id_], value, at=float(self.service.clock()))
         self.outcomes |= values
 
     def block(self, late: list[str]) -> list[str]:
@@ -93,7 +95,7 @@ class Run:
 
     def cancel(self, id_: str) -> None:
         self.service.done(f"{self.campaign}/decisions/{id_}/cancel")
-        self.policy.cancel(self.made[id_])
+        self.policy.cancel(self.made[id_], at=float(self.service.clock()))
 
     def check_state(self) -> None:
         machine = self.service.books.campaign(self.campaign).machine
@@ -113,10 +115,11 @@ def run(service: Service, policy: str, users: int, features: int, treatments: in
         treatments=ks,
         policy={"name": policy},
         seed=11,
-        outcome_window_seconds=10**6,
+        outcome_window_seconds=WINDOW,
     )
     shape: dict[str, Any] = {"features": features, "treatments": treatments, "seed": 11}
-    made = bccb.make(policy, budget=round(budget, 2), horizon=users, **shape)
+    window = float(WINDOW * SECOND)
+    made = bccb.make(policy, budget=round(budget, 2), horizon=users, window=window, **shape)
     both = Run(service, campaign["id"], made, xs, ks, np.random.default_rng(5))
     late: list[str] = []
     for i in range(users // BLOCK):

@@ -17,10 +17,13 @@ from typing import NamedTuple
 import numpy as np
 
 from bccb.data.world import World
+from bccb.errors import InputError
+from bccb.evaluate.late import drive_late
 from bccb.evaluate.proposals import KNOWN, drive
 from bccb.pacers.budget_forecast import exhausting_price
 from bccb.policies import make
 from bccb.policy import Policy
+from bccb.types import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +36,12 @@ class Live:
     treated: int
 
 
-def live(policy: Policy, world: World) -> Live:
+def live(
+    policy: Policy, world: World, delays: Floats | None = None, window: float | None = None
+) -> Live:
     """Drive ``policy`` over all users of ``world``; it learns the outcome of every decision.
+
+    With ``delays`` conversions alone are reported, and so many users later (:mod:`.late`).
 
     >>> import bccb
     >>> from bccb.data.world import simulate_world
@@ -45,15 +52,21 @@ def live(policy: Policy, world: World) -> Live:
     """
     policy.check(world.features.shape[1], world.costs.shape[1], "the world")
     outcomes = (world.draws[:, None] < world.rates).astype(np.float64)
-    order = np.arange(world.users)
-    course = drive(policy, order, world.features, world.micros, KNOWN, outcomes)
-    rows = np.flatnonzero(course.actions)
-    chosen = course.actions[rows]
+    before = policy.spent
+    if (delays is None) != (window is None):
+        raise InputError("window", window, "given together with delays")
+    if delays is None or window is None:
+        order = np.arange(world.users)
+        actions = drive(policy, order, world.features, world.micros, KNOWN, outcomes).actions
+    else:
+        actions = drive_late(policy, world.features, world.micros, outcomes, delays, window)
+    rows = np.flatnonzero(actions)
+    chosen = actions[rows]
     caused = world.rates[rows, chosen] - world.rates[rows, 0]
     # added up one after the other: the same to the last bit as a loop over the users
     value = float(np.cumsum(caused)[-1]) if rows.size else 0.0
     conversions = float(outcomes[rows, chosen].sum())
-    return Live(value, conversions, course.spend, len(rows))
+    return Live(value, conversions, policy.spent - before, len(rows))
 
 
 class Best(NamedTuple):

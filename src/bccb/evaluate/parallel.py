@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
@@ -72,6 +73,7 @@ def _ended_in_order() -> Iterator[None]:
 
 
 def _exit(number: int, frame: FrameType | None) -> NoReturn:
+    warnings.simplefilter("ignore")  # joblib's about tasks that were not finished
     sys.exit(128 + number)
 
 

@@ -89,6 +89,11 @@ def note_arrival(pacer: Any, score: Floats, costs: Floats) -> None:
 
 
 @jit
+def note_unknown(pacer: Any, share: float) -> None:
+    """Note the share of outcomes that is not known yet, where outcomes come late."""
+
+
+@jit
 def forecast(pacer: Any, left: float, first: bool) -> None:
     """Update the price from the recent users; ``left`` is the money per user to come.
 

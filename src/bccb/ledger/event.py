@@ -23,6 +23,7 @@ class Kind(StrEnum):
     CANCELLATION = End.CANCELLATION  # money: what returned
     SETTLEMENT = "settlement"  # money: what the treatment cost in the end
     BUDGET = "budget"  # money: what was added
+    AGED = "aged"  # users who wait grew older; number: the most ages that they could pass
     PAUSED = "paused"
     RESUMED = "resumed"
     CLOSED = "closed"

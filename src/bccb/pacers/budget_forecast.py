@@ -12,7 +12,9 @@ and then after every ``every`` users. Until the window is full, only its later h
 the first scores of a policy that learns are not reliable.
 
 A policy that learns should spend faster at first, because what it learns is of use for all later
-users: after t users, what is left is multiplied by (t + 2 haste) / (t + haste).
+users: after t users, what is left is multiplied by (t + (2 - u) haste) / (t + haste). u is the
+share of their outcomes that is not known yet: where outcomes come late, to spend fast is to spend
+blindly.
 
 Where many users have the same score per unit of cost, the spend jumps at one price, from more than
 is left to less. Then the pacer chooses between the two prices beside the jump for each user: the
@@ -53,6 +55,7 @@ class State(NamedTuple):
     every: float
     haste: float
     seen: Annotated[Floats, "1"]
+    unknown: Annotated[Floats, "1"]  # the share of outcomes that is not known yet
     prices: Annotated[Floats, "2"]  # the largest that spends too much, the smallest that does not
     score: Annotated[Floats, "WINDOW", "K"]
     costs: Annotated[Floats, "WINDOW", "K"]
@@ -68,6 +71,7 @@ def sound(memory: Floats, d: int, K: int) -> bool:
     recent = state.costs[: int(min(state.seen[0], WINDOW))]
     return (
         counted(state.seen)
+        and within(state.unknown, 0.0, 1.0)
         and 0.0 <= low <= high <= LARGE
         and within(state.score, -LARGE, LARGE)
         and within(recent, LEAST_COST / MICROS, MOST_COST / MICROS)
@@ -85,6 +89,12 @@ def note_arrival(pacer: State, score: Floats, costs: Floats) -> None:
 
 
 @jit
+def note_unknown(pacer: State, share: float) -> None:
+    """Remember how much is not known yet."""
+    pacer.unknown[0] = share
+
+
+@jit
 def forecast(pacer: State, left: float, first: bool) -> None:
     """Find the price, if an update is due."""
     seen = int(pacer.seen[0])
@@ -92,7 +102,7 @@ def forecast(pacer: State, left: float, first: bool) -> None:
     if seen == 0 or not (first or early or seen % int(pacer.every) == 0):
         return
     begin, end = (seen // 2, seen) if seen < WINDOW else (0, WINDOW)
-    left *= (seen + 2.0 * pacer.haste) / (seen + pacer.haste)
+    left *= (seen + (2.0 - pacer.unknown[0]) * pacer.haste) / (seen + pacer.haste)
     pacer.prices[0], pacer.prices[1] = bracket(
         pacer.score[begin:end], pacer.costs[begin:end], left, pacer.prices[1], CLOSE
     )
@@ -196,5 +206,10 @@ BUDGET_FORECAST = Component(
     },
     layout=LAYOUT,
     sound=sound,
-    kernels={"note_arrival": note_arrival, "forecast": forecast, "price": price},
+    kernels={
+        "note_arrival": note_arrival,
+        "note_unknown": note_unknown,
+        "forecast": forecast,
+        "price": price,
+    },
 )

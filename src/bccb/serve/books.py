@@ -17,6 +17,7 @@ from bccb.serve.work import seconds_per_user, users_at_once
 from bccb.wire import MOST_BATCH
 
 SNAPSHOT_EVERY = 5_000  # events of a campaign
+SNAPSHOT_SHARE = 0.05  # of the users who wait, whose state is part of a snapshot
 SNAPSHOT_AFTER = 100  # events of a campaign that had to be folded again
 
 logger = logging.getLogger("bccb.serve")
@@ -193,18 +194,22 @@ class Books:
             self.ledger.advance(campaign.account(), before)
         self.ledger.append(self._events)
         for campaign, _ in changed:
-            if self._since_snapshot(campaign) >= SNAPSHOT_EVERY:
+            if self._snapshot_due(campaign):
                 self._keep(campaign)
         return len(self._events)
 
     def _since_snapshot(self, campaign: Campaign) -> int:
         return campaign.sequence - self._kept[campaign.id]
 
+    def _snapshot_due(self, campaign: Campaign) -> bool:
+        waiting = campaign.pending.last - campaign.pending.first + 1
+        return self._since_snapshot(campaign) >= max(SNAPSHOT_EVERY, SNAPSHOT_SHARE * waiting)
+
     @property
     def snapshot_due(self) -> bool:
         """Whether the next :meth:`write` keeps a snapshot, which may be long."""
         changed = (self.campaign(id_) for id_ in self._before)
-        return any(self._since_snapshot(each) >= SNAPSHOT_EVERY for each in changed)
+        return any(map(self._snapshot_due, changed))
 
     def commit(self) -> None:
         """Make what was written durable."""

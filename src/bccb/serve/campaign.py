@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from bccb.ageing import NOT_KNOWN
 from bccb.ledger.event import Event, Kind, Known, fault_of, seal_of
 from bccb.ledger.port import Account, DamagedError, RefusedError
 from bccb.machine import NONE
 from bccb.outcome import NOT_REPORTED
+from bccb.pending import Pending
 from bccb.serve.meter import Meter
 from bccb.serve.tally import Point, Tally
 from bccb.serve.terms import Terms
@@ -39,8 +41,15 @@ class Campaign:
         self.sequence = self.seal = self.swept = 0
         self.at = self.planned_at = terms.opened_at
         self.open = 0  # decisions without an end
+        self.age_at = 0  # when to look whether users have grown older
         self.sweep_at = 0  # when to look for the next window that has passed
         self.meter = Meter()
+
+    @property
+    def pending(self) -> Pending:
+        """The users whose outcome may still be reported."""
+        assert self.machine.pending is not None
+        return self.machine.pending
 
     @property
     def remaining(self) -> int:
@@ -134,6 +143,8 @@ class Campaign:
         probabilities = rounded.tolist()
         prices = (made.prices + 0.0).tolist()  # SQLite keeps no sign of zero: seals would not fit
         self.open += len(times)
+        arms = np.full(len(times), NOT_KNOWN) if self.terms.shadow else made.actions
+        self.pending.enter(first, xs, arms, np.array(times, np.float64), self.sequence + 1)
         events = []
         left = self.remaining
         rows = zip(
@@ -165,7 +176,7 @@ class Campaign:
         """
         back = known.held if action != known.decision.action else 0
         self._end(known, back)
-        self._learn(known.decision, action, value)
+        self._learn(known.decision, action, value, at)
         return self._event(at, Kind.OUTCOME, *known.names, action, back, value)
 
     def expiring(self, at: int, known: Known) -> Event:
@@ -173,12 +184,14 @@ class Campaign:
         back = known.held if self.terms.shadow else 0
         self._end(known, back)
         if not self.terms.shadow:
-            self._learn(known.decision, known.decision.action or 0, NOT_REPORTED)
+            self._learn(known.decision, known.decision.action or 0, NOT_REPORTED, at)
         return self._event(at, Kind.EXPIRY, *known.names, money=back, value=NOT_REPORTED)
 
     def cancelling(self, at: int, known: Known) -> Event:
         """The treatment was not delivered: its money returns, and nothing is learned."""
         self._end(known, known.held)
+        if self.pending.is_open(known.decision.number or 0):
+            self.pending.remove(known.decision.number or 0)
         self.tally.decisions[known.decision.action or 0] -= 1
         return self._event(at, Kind.CANCELLATION, *known.names, money=known.held)
 
@@ -214,9 +227,19 @@ class Campaign:
         self.machine.refund(back)
         self.open -= 1
 
-    def _learn(self, decision: Event, action: int, value: float) -> None:
-        trace = self.trace(decision)
-        self.machine.learn_outcome(trace, action, value)
+    def ageing(self, at: int, most: int) -> Event:
+        """Let users who wait grow older, by so many ages of theirs at most."""
+        self.machine.age(float(self.now(at)), most)
+        return self._event(at, Kind.AGED, number=most)
+
+    def _learn(self, decision: Event, action: int, value: float, at: int) -> None:
+        """Learn an outcome, except for what was learned of the user's age already."""
+        trace, number = self.trace(decision), decision.number or 0
+        if number <= self.pending.began:  # an older version decided, and did not let users wait
+            self.machine.learn_outcome(trace, action, value)
+        elif self.pending.is_open(number):
+            self.pending.ring.arm[self.pending.place(number)] = action
+            self.machine.end(number, value, float(self.now(at)))
         alone = None if self.terms.shadow else self.machine.probability(trace, 0)
         self.tally.note_outcome(action, value, alone)
 
@@ -255,12 +278,17 @@ class Campaign:
             "status": self.status.value,
             "open": self.open,
             "tally": self.tally.to_dict(),
+            "waiting_from": self.pending.first_event,
         }
         head = json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()
-        return len(head).to_bytes(8, "little") + head + self.machine.snapshot()
+        parts = head, self.machine.snapshot(), self.pending.learned()
+        return len(head).to_bytes(8, "little") + b"".join(parts)
 
-    def restore(self, state: bytes) -> None:
-        """Continue from what :meth:`to_bytes` gave."""
+    def restore(self, state: bytes) -> int:
+        """Continue from what :meth:`to_bytes` gave; the event of the first user who waits, or 0.
+
+        From that event on the users who wait must be known again, from the journal.
+        """
         size = int.from_bytes(state[:8], "little")
         rest = json.loads(state[8 : 8 + size])
         account = rest["account"]
@@ -270,7 +298,13 @@ class Campaign:
         self.at, self.planned_at = rest["at"], rest["planned_at"]
         self.status, self.open = Kind(rest["status"]), rest["open"]
         self.tally = Tally.from_dict(rest["tally"])
-        self.machine.restore(state[8 + size :])
+        begin = 8 + size + self.machine.counts.nbytes + self.machine.memory.nbytes
+        self.machine.restore(state[8 + size : begin])
+        if "waiting_from" not in rest:  # an older version, which did not let users wait
+            self.pending.begin_after(self.machine.decisions)
+            return 0
+        self.pending.restore(state[begin:])
+        return int(rest["waiting_from"])
 
 
 def _sound(prices: Floats, probabilities: Floats, paid: Ints, remaining: int) -> bool:

@@ -24,6 +24,8 @@ from bccb.serve.views import money
 from bccb.wire import DecisionState, OutcomeAnswer, OutcomeItem
 
 SWEPT_AT_ONCE = 1_000
+AGED_PER_WINDOW = 1_000  # times that users grow older at most
+AGES_PER_USER = 20  # that pass while one user is decided on: most of them teach nothing
 SWEEP_SECONDS = 0.05  # for all campaigns together: then requests have their turn
 
 
@@ -202,10 +204,26 @@ def sweep(books: Books, at: int, only: str | None = None) -> bool:
     """
     more, deadline = False, time.monotonic() + SWEEP_SECONDS
     for campaign in books if only is None else [books.campaign(only)]:
+        more = _age(books, at, books.campaign(campaign.id)) or more
         if campaign.open and campaign.now(at) >= campaign.sweep_at:
             more = _sweep(books, at, books.campaign(campaign.id), deadline) or more
         if time.monotonic() > deadline:
             return True
+    return more
+
+
+def _age(books: Books, at: int, campaign: Campaign) -> bool:
+    """Let users who wait grow older, if that is due; whether there may be more to do.
+
+    Not at every tick: a long window does not need it, and each time is an event of the journal.
+    """
+    now, pending = campaign.now(at), campaign.pending
+    if now < campaign.age_at or not pending.is_due(float(now)):
+        return False
+    most = AGES_PER_USER * books.users_at_once(campaign.id)
+    books.record(campaign, campaign.ageing(at, most))
+    more = pending.is_due(float(now))
+    campaign.age_at = now if more else now + campaign.terms.window // AGED_PER_WINDOW
     return more
 
 

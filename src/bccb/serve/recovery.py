@@ -25,6 +25,8 @@ from bccb.serve.campaign import Campaign
 from bccb.serve.code import Code, this_code
 from bccb.serve.terms import Terms
 
+PAGE = 10_000  # decisions that are read together
+
 Accept: TypeAlias = Callable[[Campaign, Event, Event], None]  # campaign, recorded, computed
 Opened: TypeAlias = dict[str, list[Event]]  # the events of decisions without an end
 
@@ -188,10 +190,25 @@ def _begin(ledger: Reader, account: Account, snapshot: Snapshot | None) -> Campa
         if not _fits(ledger, account, snapshot):
             raise DamagedError(f"{kept} does not fit the journal")
         try:
-            campaign.restore(snapshot.state)
+            know_again(ledger, campaign, campaign.restore(snapshot.state))
         except (StateError, LookupError, TypeError, ValueError) as error:
             raise _UnreadableError(f"{kept} cannot be read: {error}") from error
     return campaign
+
+
+def know_again(ledger: Reader, campaign: Campaign, event: int) -> None:
+    """Read the users who wait from the journal, from this event on."""
+    pending, after = campaign.pending, event - 1
+    while event and after < campaign.sequence:
+        page = ledger.decisions_since(campaign.key, after, PAGE)
+        for each in page:
+            if each.sequence > campaign.sequence or each.number is None:
+                break
+            x = campaign.trace(each)[: len(campaign.terms.features)]
+            pending.refill(each.number, x, float(each.at), each.sequence)
+        if not page or page[-1].number == pending.last:
+            return
+        after = page[-1].sequence
 
 
 def _apply(ledger: Reader, campaign: Campaign, event: Event, opened: Opened) -> Event:
@@ -209,6 +226,8 @@ def _apply(ledger: Reader, campaign: Campaign, event: Event, opened: Opened) -> 
                 opened.pop(id_, None)
             elif id_ in opened:
                 opened[id_].append(event)
+        case Kind.AGED if event.number is not None:
+            made = campaign.ageing(event.at, event.number)
         case Kind.BUDGET:
             made = campaign.adding(event.at, id_, event.money)
         case Kind.LEARNED if event.detail is not None:

@@ -77,6 +77,7 @@ class Terms:
             features=len(self.features),
             treatments=len(self.treatments),
             seed=self.seed,
+            window=float(self.window),
         )
         if made.memory.size > MOST_MEMORY:
             most = f"so few that {self.policy} needs at most {MOST_MEMORY:,} numbers"

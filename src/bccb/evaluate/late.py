@@ -1,0 +1,132 @@
+"""Late: a policy driven over users whose conversions are reported later, or never.
+
+Time is counted in users: user i comes at time i. Before each of them those who wait grow older,
+then the conversions that are due are reported, and nothing else ever is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from bccb.ageing import Ring, age, end, enter
+from bccb.composition import Composition, compose
+from bccb.drivers import propose, see_space, see_trace, view
+from bccb.errors import InputError
+from bccb.kernels.borrow import borrow
+from bccb.kernels.counts import FEATURES, NUMBER, REMAINING, TREATMENTS
+from bccb.kernels.jit import bind, jit
+from bccb.kernels.trace import SPACE
+from bccb.pending import ALL, Pending
+from bccb.policy import Policy
+from bccb.types import Floats, Ints, as_floats
+
+NOBODY = -1
+
+
+class Calendar(NamedTuple):
+    """Who is reported when: for each time the first and the last user, and who comes after whom."""
+
+    first: Ints
+    last: Ints
+    after: Ints
+
+
+@jit
+def note(calendar: Calendar, time: int, user: int) -> None:
+    """Have a user's conversion reported at a time."""
+    if calendar.first[time] == NOBODY:
+        calendar.first[time] = user
+    else:
+        calendar.after[calendar.last[time]] = user
+    calendar.last[time] = user
+
+
+@jit
+def run_late(
+    counts: Ints,
+    memory: Floats,
+    delay: Floats,
+    marks: Ints,
+    ring: Ring,
+    features: Floats,
+    micros: Ints,
+    outcomes: Floats,
+    delays: Floats,
+    window: float,
+    least: int,
+    calendar: Calendar,
+    actions: Ints,
+    trace: Floats,
+    space: Floats,
+) -> int:
+    """Write the action of each user, until what is left is below ``least``; how many came."""
+    features, micros = borrow(features), borrow(micros)
+    parts, left, work = view(counts, memory), see_trace(counts, trace), see_space(counts, space)
+    d, K, n = counts[FEATURES], counts[TREATMENTS], features.shape[0]
+    before = counts[NUMBER]
+    cost = np.empty(K, np.int64)
+    for t in range(n):
+        age(counts, memory, delay, marks, ring, float(t), ALL, space)
+        user = calendar.first[t]
+        while user != NOBODY:
+            y = outcomes[user, actions[user]]
+            end(counts, memory, delay, marks, ring, before + user + 1, y, float(t), space)
+            user = calendar.after[user]
+        if counts[REMAINING] < least:
+            return t
+        for j in range(d):
+            left.x[j] = features[t, j]
+        for k in range(K):
+            cost[k] = micros[t, k]
+        action, _, _ = propose(counts, parts, left.x, cost, left, work)
+        if action > 0:
+            counts[REMAINING] -= cost[action - 1]
+        actions[t] = action
+        enter(delay, marks, ring, counts[NUMBER], left.x, action, float(t), counts[NUMBER])
+        if outcomes[t, action] > 0.0 and t + delays[t, action] < n:
+            reported = max(int(np.ceil(t + delays[t, action])), t + 1)
+            if reported < n and reported - t <= window:
+                note(calendar, reported, t)
+    return int(n)
+
+
+def drive_late(
+    policy: Policy, features: Floats, micros: Ints, outcomes: Floats, delays: Floats, window: float
+) -> Ints:
+    """The actions of a policy for users who come one at a time, 0 once the money is gone.
+
+    ``outcomes``, of shape (n, K+1), are those of every action, and ``delays`` how many users later
+    a conversion is reported: infinity is never. The shape is (n,), or (n, K+1) if actions differ.
+    """
+    policy.check_history()
+    n, d, K = len(features), policy.features, policy.treatments
+    pending = Pending(window, d, K)
+    pending.begin_after(policy.decisions)
+    pending.make_room(n)
+    waits = _checked(delays, n, K)
+    calendar = Calendar(*(np.full(n, NOBODY) for _ in range(3)))
+    actions = np.zeros(n, np.int64)
+    _compiled(policy.composition)(
+        *(policy.counts, policy.memory, pending.delay, pending.marks, pending.ring),
+        *(features, micros, outcomes, waits, pending.window, int(micros.min()), calendar),
+        *(actions, np.empty(policy.trace_size), np.empty(SPACE.size(d, K))),
+    )
+    return actions
+
+
+def _checked(delays: Floats, n: int, K: int) -> Floats:
+    waits = as_floats("delays", delays)
+    if waits.shape not in ((n,), (n, K + 1)):
+        raise InputError("the shape of delays", waits.shape, f"({n},) or ({n}, {K + 1})")
+    if not (waits >= 0.0).all():
+        raise InputError("delays", float(waits[~(waits >= 0.0)][0]), "0 or more; infinity is never")
+    return np.ascontiguousarray(np.broadcast_to(waits.reshape(n, -1), (n, K + 1)))
+
+
+@cache
+def _compiled(composition: Composition) -> Callable[..., int]:
+    return bind(run_late, composition.name, compose(composition))
