@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import bccb
 from bccb import Decision, Log, Policy, StateError, drivers
+from bccb.assembly import assemble
 from bccb.estimators import ESTIMATORS
 from bccb.explorers import EXPLORERS
 from bccb.kernels import counts as count
@@ -27,7 +28,7 @@ from bccb.kernels.trace import SPACE
 from bccb.money import MICROS
 from bccb.pacers import PACERS, budget_forecast
 from bccb.policies import DEFAULT, POLICIES
-from bccb.policy import assemble, from_bytes
+from bccb.policy import from_bytes
 from bccb.types import Floats
 
 NAMES = list(POLICIES)

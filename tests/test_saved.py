@@ -193,8 +193,8 @@ ALTERED: dict[str, Callable[[Parts], bytes]] = {
     "twice": lambda parts: written(parts, waiting=np.repeat(parts["waiting"], 2, 0)),
     "to come": lambda parts: written(parts, waiting=parts["waiting"] + [COUNT, 0, 0]),
     "one more": lambda parts: written(parts, more=np.zeros(1)),
-    "newer": lambda parts: written({**parts, "header": {**parts["header"], "format": 6}}),
-    "older": lambda parts: written({**parts, "header": {**parts["header"], "format": 3}}),
+    "newer": lambda parts: written({**parts, "header": {**parts["header"], "format": 7}}),
+    "older": lambda parts: written({**parts, "header": {**parts["header"], "format": 5}}),
     "no object": lambda parts: written({**parts, "header": [1]}),
 }
 

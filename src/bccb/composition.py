@@ -9,22 +9,25 @@ from typing import Any
 
 import numpy as np
 
-from bccb import ageing, drivers
+from bccb import ageing, drivers, estimated
 from bccb.errors import InputError
 from bccb.estimators import ESTIMATORS
 from bccb.explorers import EXPLORERS
 from bccb.kernels.component import Component
 from bccb.kernels.jit import bind
+from bccb.kernels.sample import SAMPLE, keep_in_sample
 from bccb.kernels.scaling import READERS, SCALER
 from bccb.kernels.trace import TRACE
 from bccb.pacers import PACERS
 
 # in this order, because each may call those before it
 TEMPLATES: tuple[Callable[..., Any], ...] = (
-    *(drivers.view, drivers.propose, drivers.learn, drivers.decide, drivers.decide_many),
+    *(drivers.view, drivers.propose, drivers.learn),
+    *(drivers.pay, drivers.decide, drivers.decide_many),
     *(drivers.observe, drivers.observe_many, drivers.absorb),
     *(drivers.probability, drivers.probabilities),
     *(ageing.add_weight, ageing.age, ageing.end),
+    estimated.sum_over_sample,
 )
 
 
@@ -46,6 +49,11 @@ class Composition:
     def fitted(self) -> bool:
         """Whether the estimator is fitted on history at once, and not row by row."""
         return self.components[0].fit is not None
+
+    @property
+    def has_posterior(self) -> bool:
+        """Whether the estimator can sum effects, with their uncertainty."""
+        return "sum_effects" in self.components[0].kernels
 
     def to_dict(self) -> dict[str, Any]:
         """The composition in plain types."""
@@ -70,9 +78,13 @@ class Composition:
         return f"{self.estimator}__{self.explorer}__{self.pacer}__{cost}"
 
     def offsets(self, d: int, K: int) -> list[int]:
-        """Where the estimator, the explorer and the pacer begin in the memory, and its end."""
+        """Where the estimator, the explorer and the pacer begin in the memory, and end."""
         sizes = [SCALER.size(d), *(part.layout.size(d, K) for part in self.components)]
         return [int(at) for at in np.cumsum(sizes)]
+
+    def memory_size(self, d: int, K: int) -> int:
+        """The size of the memory: after the components, perhaps, a sample of treated users."""
+        return self.offsets(d, K)[-1] + (SAMPLE.size(d) if self.has_posterior else 0)
 
     def trace_size(self, d: int, K: int) -> int:
         """The length of a trace."""
@@ -93,6 +105,8 @@ def compose(composition: Composition) -> dict[str, Callable[..., Any]]:
         **explorer.kernels,
         **pacer.kernels,
     }
+    if composition.has_posterior:
+        kernels |= {"view_sample": SAMPLE.view, "keep_in_sample": keep_in_sample}
     for template in TEMPLATES:
         kernels[template.__name__] = bind(template, composition.name, kernels)
     return kernels

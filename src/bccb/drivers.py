@@ -1,9 +1,10 @@
 """The drivers: how a policy's kernels make a decision and learn from an outcome.
 
 A policy's state is two arrays. ``counts`` (int64) holds its dimensions, its clock and its money in
-integer micros; ``memory`` (float64) holds the scaler, the estimator, the explorer and the pacer,
-one after the other. The library, replay and the service share the same drivers. They call slots
-that do nothing; ``compose`` compiles a copy of them that calls a policy's own kernels.
+integer micros; ``memory`` (float64) holds the scaler, the estimator, the explorer, the pacer and
+perhaps a sample of treated users, one after the other. The library, replay and the service share
+the same drivers. They call slots that do nothing; ``compose`` compiles a copy of them that calls a
+policy's own kernels.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from bccb.kernels.slots import (
     chance,
     explore,
     forecast,
+    keep_in_sample,
     learn_estimator,
     learn_explorer,
     note_arrival,
@@ -33,6 +35,7 @@ from bccb.kernels.slots import (
     view_estimator,
     view_explorer,
     view_pacer,
+    view_sample,
 )
 from bccb.kernels.trace import Space, Trace, view_space, view_trace
 from bccb.kernels.users import is_sound
@@ -56,6 +59,7 @@ class Parts(NamedTuple):
     estimator: Any
     explorer: Any
     pacer: Any
+    sample: Any
     explorer_memory: Floats
 
 
@@ -70,6 +74,7 @@ def view(counts: Ints, memory: Floats) -> Parts:
         view_estimator(memory[counts[count.AT_ESTIMATOR] : counts[count.AT_EXPLORER]], d, K),
         view_explorer(explorer_memory, d, K),
         view_pacer(memory[counts[count.AT_PACER] : counts[count.END]], d, K),
+        view_sample(memory[counts[count.END] :], d),
         explorer_memory,
     )
 
@@ -166,6 +171,17 @@ def learn(parts: Parts, z: Floats, action: int, a: float, b: float) -> None:
 
 
 @jit
+def pay(counts: Ints, parts: Parts, x: Floats, costs: Ints, action: int) -> int:
+    """Pay for what was proposed for the user of the last decision; the micros paid."""
+    if action == 0:
+        return 0
+    paid = int(costs[action - 1])
+    counts[count.REMAINING] -= paid
+    keep_in_sample(parts.sample, counts[count.SEED], counts[count.NUMBER], x, action)
+    return paid
+
+
+@jit
 def decide(
     counts: Ints, memory: Floats, x: Floats, costs: Ints, trace: Floats, space: Floats
 ) -> tuple[int, int, int, float, float]:
@@ -179,8 +195,7 @@ def decide(
     copy(left.x, x)
     copy(left.explorer, parts.explorer_memory)
     action, lam, score = propose(counts, parts, x, costs, left, work)
-    paid = int(costs[action - 1]) if action > 0 else 0
-    counts[count.REMAINING] -= paid
+    paid = pay(counts, parts, x, costs, action)
     return int(counts[count.NUMBER]), action, paid, lam, score
 
 

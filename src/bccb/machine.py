@@ -9,8 +9,11 @@ import numpy as np
 from bccb import checks
 from bccb.composition import Composition, compose
 from bccb.errors import InputError, StateError
+from bccb.estimated import interval_of
+from bccb.intervals import Interval
 from bccb.kernels import counts as count
 from bccb.kernels.counts import MOST_USERS
+from bccb.kernels.sample import view_sample
 from bccb.kernels.trace import SPACE
 from bccb.kernels.users import first_refused, refusal
 from bccb.money import MICROS, MOST_MONEY
@@ -105,6 +108,31 @@ class Machine:
             parameters.update(zip(part.parameters, values, strict=True))
         return parameters
 
+    @property
+    def reserve(self) -> float:
+        """The share of decisions made at random: everybody is left alone with half of it."""
+        return self.parameters.get("reserve", 0.0)
+
+    @property
+    def treated(self) -> int | None:
+        """How many users were treated, where the estimator has a posterior."""
+        if not self.composition.has_posterior:
+            return None
+        sample = view_sample(self.memory[self.counts[count.END] :], self.features)
+        return int(sample.treated[0] - sample.cancelled[0])
+
+    def withdraw(self) -> None:
+        """Count one treated user less, because the treatment was not delivered."""
+        if self.composition.has_posterior:
+            view_sample(self.memory[self.counts[count.END] :], self.features).cancelled[0] += 1.0
+
+    def estimated(self) -> Interval | None:
+        """What the treatments caused, by the posterior; None where the estimator has none."""
+        if not self.composition.has_posterior:
+            return None
+        # of a copy: kernels use parts of the memory as work space
+        return interval_of(*self.kernels["sum_over_sample"](self.counts, self.memory.copy()))
+
     def expect(self, users: float) -> None:
         """Expect this many more users from now on; replaces the expectation so far.
 
@@ -157,6 +185,7 @@ class Machine:
         made = copy.steps(np.zeros((1, self.features)), np.full((1, self.treatments), MICROS))
         copy.probabilities(made.traces, made.actions)
         copy.probability(made.traces[0], 1)
+        copy.estimated()
         copy.learn_outcome(made.traces[0], 1, 0.0)
         if late is not None:
             late.begin_after(self.decisions)
@@ -258,6 +287,7 @@ class Machine:
     def remember(self, memory: bytes) -> None:
         """Start with the memory of a policy that has the same components and parameters."""
         self.memory[:] = np.frombuffer(memory)
+        self.memory[self.counts[count.END] :] = 0.0  # treated by another policy
         self.counts[count.HISTORY] = 0
         self.needs_history = False
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
+from bccb.assembly import assemble
 from bccb.composition import Composition
 from bccb.errors import InputError
-from bccb.policy import Policy, assemble
+from bccb.policy import Policy
 from bccb.spec import Spec
 
 POOLED = Composition("pooled-logistic", "posterior-sampling", "budget-forecast")

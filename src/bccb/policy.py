@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -12,21 +11,19 @@ import numpy as np
 import numpy.typing as npt
 
 from bccb import checks
+from bccb.caused import Caused
 from bccb.composition import Composition
 from bccb.decision import Decision, Origin
 from bccb.errors import InputError, StateError
 from bccb.files import written_whole
 from bccb.kernels import counts as count
-from bccb.kernels.counts import MOST_FEATURES, MOST_TREATMENTS, MOST_USERS
 from bccb.machine import Machine
+from bccb.measured import Measure
 from bccb.money import MICROS, budget_in_micros, cost_in_micros, cost_micros
 from bccb.outcome import NOT_REPORTED, check_outcome, check_outcomes
 from bccb.pending import Pending
 from bccb.saved import SIGNATURE, Saved, pack, unpack
-from bccb.spec import Spec
-from bccb.types import Floats, Ints, Log, as_floats
-
-MOST_MEMORY = 100_000_000  # float64 numbers, 800 MB
+from bccb.types import Floats, Ints, as_floats
 
 # What a policy keeps of a decision without an outcome: the micros paid, and a checksum of its trace
 # and action. A decision that was changed, or that another copy of the policy made, does not match
@@ -57,9 +54,13 @@ class Policy(Machine):
         id_: str,
         waiting: dict[int, Receipt],
         pending: Pending | None = None,
+        measure: Measure | None = None,
     ) -> None:
         super().__init__(name, composition, counts, memory, pending)
         self._waiting = waiting
+        self._measure = measure
+        if measure is None and self.reserve > 0.0:
+            self._measure = Measure(self.reserve)
         self._x = np.empty(self.features)
         self._costs = np.empty(self.treatments, np.int64)
         self._origin = Origin(
@@ -79,6 +80,25 @@ class Policy(Machine):
     def add_budget(self, money: float) -> None:
         """Add to the budget, for the users to come; rounded down to whole micros."""
         self.add_micros(budget_in_micros(checks.number("money", money), "money"))
+
+    def caused(self) -> Caused:
+        """What the treatments so far caused: by the model, and measured without it.
+
+        >>> import bccb
+        >>> policy = bccb.make(budget=100, horizon=1_000, features=1, seed=1)
+        >>> for number in range(1_000):
+        ...     decision = policy.decide([number % 2], cost=0.5)
+        ...     policy.observe(decision, outcome=float(number % 40 == 0))
+        >>> caused = policy.caused()
+        >>> caused.low < caused.value < caused.high, caused.measured.value <= 25
+        (True, True)
+        """
+        measure = self._measure
+        return Caused(
+            self.estimated(),
+            None if measure is None else measure.interval(),
+            0 if measure is None else measure.users,
+        )
 
     # Deciding and learning
 
@@ -117,7 +137,9 @@ class Policy(Machine):
             first = self.pending.first
             self.age(time)
             for number in range(first, self.pending.first):
-                self._waiting.pop(number, None)
+                if self._waiting.pop(number, None) is not None and self._measure is not None:
+                    arm = self.pending.ring.arm[self.pending.place(number)]
+                    self._measure.end(number, bool(arm > 0), NOT_REPORTED, 1.0)
         return time
 
     def decide(
@@ -191,9 +213,16 @@ class Policy(Machine):
             self._receipt(decision)
             self.learn_outcome(decision._trace, decision.action, y)
             del self._waiting[decision.number]
+            if self._measure is not None:
+                self._note(self._measure, decision, y)
         else:
             self._check_due(decision, self._time(at))
             self._learn_late(decision, y, self._advance(at))
+
+    def _note(self, measure: Measure, decision: Decision, y: float) -> None:
+        treated = decision.action > 0
+        alone = 1.0 if treated or y == 0.0 else self.probability(decision._trace, 0)
+        measure.end(decision.number, treated, y, alone)
 
     @property
     def too_late(self) -> int:
@@ -219,6 +248,8 @@ class Policy(Machine):
         if decision.number in self._waiting:
             self.end(decision.number, y, time)
             del self._waiting[decision.number]
+            if self._measure is not None:
+                self._note(self._measure, decision, y)
         elif y > NOT_REPORTED:
             self.pending.note_too_late()
 
@@ -233,8 +264,12 @@ class Policy(Machine):
             raise StateError(f"the window of decision {decision.number} has ended")
         self._advance(at)
         self.refund(paid)
+        if decision.action > 0:
+            self.withdraw()
         if self.pending is not None:
             self.pending.remove(decision.number)
+        if self._measure is not None:
+            self._measure.drop(decision.number)
         del self._waiting[decision.number]
 
     def observe_many(
@@ -267,6 +302,9 @@ class Policy(Machine):
         traces = np.array([decision._trace for decision in decisions])
         actions = np.array([decision.action for decision in decisions], np.int64)
         self.kernels["observe_many"](self.counts, self.memory, traces, actions, ys, self._space)
+        if self._measure is not None:
+            for decision, y in zip(decisions, ys.tolist(), strict=True):
+                self._note(self._measure, decision, y)
 
     # Saving
 
@@ -277,7 +315,7 @@ class Policy(Machine):
         return pack(
             Saved(
                 *(self.name, self._origin.policy, self.composition, self.counts, self.memory),
-                *(waiting, self.pending),
+                *(waiting, self.pending, self._measure),
             )
         )
 
@@ -318,52 +356,6 @@ class Policy(Machine):
         raise StateError(f"decision {decision.number} was not made by this policy{changed}")
 
 
-def assemble(
-    spec: Spec,
-    *,
-    budget: float,
-    horizon: int,
-    features: int,
-    treatments: int = 1,
-    seed: int = 0,
-    window: float | None = None,
-) -> Policy:
-    """A new policy from any spec, in the table of policies or not."""
-    name, composition = spec.name, spec.composition
-    d = checks.whole("features", features, 0, MOST_FEATURES)
-    K = checks.whole("treatments", treatments, 1, MOST_TREATMENTS)
-    if spec.needs_effects and d < K:
-        raise InputError("features", d, f"at least {K}: they are the true effects")
-    counts = np.zeros(count.COUNTS, np.int64)
-    counts[count.FEATURES], counts[count.TREATMENTS] = d, K
-    counts[count.SEED] = checks.whole("seed", seed, 0, 2**63 - 1)
-    counts[count.HORIZON] = checks.whole("horizon", horizon, 1, MOST_USERS)
-    counts[count.BUDGET] = budget_in_micros(checks.number("budget", budget))
-    counts[count.REMAINING] = counts[count.PLANNED] = counts[count.BUDGET]
-    if spec.needs_history:
-        counts[count.HISTORY] = count.NOT_LEARNED
-    counts[count.AT_ESTIMATOR :] = offsets = composition.offsets(d, K)
-    if offsets[-1] > MOST_MEMORY:
-        allowed = f"so few that {name} needs at most {MOST_MEMORY:,} numbers, not {offsets[-1]:,}"
-        raise InputError("features x treatments", f"{d:,} x {K:,}", allowed)
-    memory = np.zeros(offsets[-1])
-    known = [key for part in composition.components for key in part.parameters]
-    for part, at in zip(composition.components, offsets, strict=False):
-        part.begin(memory[at : at + part.layout.size(d, K)], d, K, spec.parameters)
-    for key in spec.parameters:
-        if key not in known:
-            allowed = f"one of {', '.join(known)}" if known else "absent: it has no parameters"
-            raise InputError(f"a parameter of {name}", key, allowed)
-    pending = None if window is None else Pending(window, d, K)
-    return Policy(name, composition, counts, memory, secrets.token_hex(8), {}, pending)
-
-
-def assemble_for(spec: Spec, log: Log, *, budget: float, horizon: int, seed: int = 0) -> Policy:
-    """A new policy for users like those of a log: with its features and treatments."""
-    d, K = log.features.shape[1], log.treatments
-    return assemble(spec, budget=budget, horizon=horizon, features=d, treatments=K, seed=seed)
-
-
 def load(path: str | os.PathLike[str]) -> Policy:
     """The policy that :meth:`Policy.save` wrote."""
     try:
@@ -385,4 +377,4 @@ def from_bytes(kept: bytes) -> Policy:
         number: (paid, checksum) for number, paid, checksum in saved.waiting.tolist()
     }
     parts = saved.name, saved.composition, saved.counts, saved.memory, saved.id
-    return Policy(*parts, waiting, saved.pending)
+    return Policy(*parts, waiting, saved.pending, saved.measure)

@@ -19,18 +19,20 @@ from bccb import checks
 from bccb.composition import Composition
 from bccb.errors import InputError
 from bccb.kernels import counts as count
-from bccb.kernels import scaling
+from bccb.kernels import sample, scaling
 from bccb.kernels.counts import MOST_FEATURES, MOST_TREATMENTS, MOST_USERS
+from bccb.measured import Measure
 from bccb.money import MOST_COST, MOST_MONEY
 from bccb.pending import Pending
 from bccb.types import Floats, Ints
 
-FORMAT = 5
+FORMAT = 6
 SIGNATURE = b"PK"  # of every file that NumPy saves as .npz
-ARRAYS = ("header", "counts", "memory", "waiting", "delay", "marks", "users")
+ARRAYS = ("header", "counts", "memory", "waiting", "delay", "marks", "users", "sums", "states")
 LONGEST_NAME = 100
 MOST_SUM = 2**62  # of micros: far from the end of the integers
 MOST_CHECKSUM = 2**32 - 1
+UNMEASURED = np.empty(0), np.empty(0, np.int64)
 NOTHING = np.empty(0), np.empty(0, np.int64), np.empty((0, 0))  # of a policy without a window
 
 
@@ -44,6 +46,7 @@ class Saved(NamedTuple):
     memory: Floats
     waiting: Ints  # (n, 3): the number of a decision, the micros paid, the checksum
     pending: Pending | None = None
+    measure: Measure | None = None
 
 
 def pack(saved: Saved) -> bytes:
@@ -55,6 +58,7 @@ def pack(saved: Saved) -> bytes:
         "composition": saved.composition.to_dict(),
     }
     delay, marks, users = NOTHING if saved.pending is None else saved.pending.kept()
+    sums, states = UNMEASURED if saved.measure is None else saved.measure.kept()
     buffer = io.BytesIO()
     np.savez(
         buffer,
@@ -65,6 +69,8 @@ def pack(saved: Saved) -> bytes:
         delay=delay,
         marks=marks,
         users=users,
+        sums=sums,
+        states=states,
     )
     return buffer.getvalue()
 
@@ -82,13 +88,15 @@ def unpack(kept: bytes) -> Saved:
         name, id_ = _text("name", header["name"]), _text("id", header["id"])
         counts = _array("counts", files, np.int64, 1, count.COUNTS)
         _check_counts(counts, composition)
-        memory = _array("memory", files, np.float64, 1, int(counts[count.END]))
+        memory = _array("memory", files, np.float64, 1, _memory_size(counts, composition))
         waiting = _array("waiting", files, np.int64, 2)
         kept_pending = (
             _array("delay", files, np.float64, 1),
             _array("marks", files, np.int64, 1),
             _array("users", files, np.float64, 2),
         )
+        sums = _array("sums", files, np.float64, 1)
+        states = _array("states", files, np.int64, 1)
     except InputError:
         raise
     except Exception as error:  # zip, NumPy and JSON raise all kinds of errors for damaged bytes
@@ -96,7 +104,11 @@ def unpack(kept: bytes) -> Saved:
         raise InputError("a saved policy", f"{len(kept)} bytes", reason) from None
     _check_memory(counts, composition, memory)
     _check_waiting(counts, waiting)
-    return Saved(name, id_, composition, counts, memory, waiting, _pending(counts, kept_pending))
+    return Saved(
+        *(name, id_, composition, counts, memory, waiting),
+        _pending(counts, kept_pending),
+        _measure(counts, composition, memory, sums, states),
+    )
 
 
 def _pending(counts: Ints, kept: tuple[Floats, Ints, Floats]) -> Pending | None:
@@ -108,6 +120,25 @@ def _pending(counts: Ints, kept: tuple[Floats, Ints, Floats]) -> Pending | None:
     if pending is None or pending.last != counts[count.NUMBER]:
         raise InputError("the users who wait in a saved policy", "damaged", "as they were saved")
     return pending
+
+
+def _measure(
+    counts: Ints, composition: Composition, memory: Floats, sums: Floats, states: Ints
+) -> Measure | None:
+    """What was measured, if decisions are made at random."""
+    if len(sums) == 0:
+        return None
+    at, explorer = int(counts[count.AT_EXPLORER]), composition.components[1]
+    given = dict(zip(explorer.parameters, memory[at:].tolist(), strict=False))
+    measure = Measure(given.get("reserve", 0.0))
+    decided = int(counts[count.NUMBER])
+    if not (measure.restore(sums, states) and measure.users + len(states) <= decided):
+        raise InputError("what was measured in a saved policy", "damaged", "as it was saved")
+    return measure
+
+
+def _memory_size(counts: Ints, composition: Composition) -> int:
+    return composition.memory_size(int(counts[count.FEATURES]), int(counts[count.TREATMENTS]))
 
 
 def _files(kept: bytes) -> dict[str, bytes]:
@@ -184,6 +215,8 @@ def _check_memory(counts: Ints, composition: Composition, memory: Floats) -> Non
     ends = counts[count.AT_EXPLORER :].tolist()
     for part, end in zip(composition.components, ends, strict=True):
         part.check(memory[end - part.layout.size(d, K) : end], d, K)
+    if composition.has_posterior and not sample.sound(memory[ends[-1] :], d, K):
+        raise InputError("the sample of treated users", "damaged", "as it was saved")
 
 
 def _check_waiting(counts: Ints, waiting: Ints) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import bccb
 from bccb import Log
+from bccb.assembly import assemble
 from bccb.composition import Composition
 from bccb.data import simulate
 from bccb.evaluate.replay import replay
@@ -26,7 +27,6 @@ from bccb.pacers.budget_forecast import (
     note_arrival,
     price,
 )
-from bccb.policy import assemble
 from bccb.spec import Spec
 from bccb.types import Floats
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bccb.assembly import assemble
 from bccb.ledger.event import Kind, Known
 from bccb.policies import spec_of
-from bccb.policy import assemble
 from bccb.serve import books as books_module
 from bccb.serve.campaign import Campaign
 from bccb.serve.recovery import fold

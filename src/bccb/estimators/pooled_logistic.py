@@ -45,6 +45,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from bccb.estimators.pooled_prior import (
     EVERY,
     LAYOUT,
@@ -59,6 +61,7 @@ from bccb.estimators.pooled_prior import (
 from bccb.kernels.component import Component, Parameter
 from bccb.kernels.jit import jit
 from bccb.kernels.linalg import add_scaled_row, fill, quadratic, sigmoid, span_dot
+from bccb.kernels.slots import MISFIT
 from bccb.types import Floats
 
 FAR, NEAR, NEAR_BASE = 5.0, 1.0, 2.0  # standard deviations at which features are cut
@@ -135,6 +138,31 @@ def learn_estimator(estimator: State, z: Floats, arm: int, a: float, b: float) -
     if math.floor(estimator.base[0] / EVERY) > math.floor(seen / EVERY):
         estimator.step[0] = 0.0
     learn_variances(estimator, weights_at_once(estimator))
+
+
+@jit
+def sum_effects(estimator: State, zs: Floats, arms: Floats) -> tuple[float, float, float]:
+    """Sum tau = sum sigma(w . u + v . r) - sigma(w . u), at the mean.
+
+    Its variance is g' S g, with the gradient g in all weights, and that of the error which features
+    do not show: without treatment the treated may convert at odds that are off by MISFIT, together.
+    Hardly any of them are left alone, so that the lift would take this for its own.
+    """
+    theta, total, squares, slopes = estimator.theta, 0.0, 0.0, 0.0
+    m, q, gradient = estimator.u.shape[0], estimator.r.shape[0], np.zeros(theta.shape[0])
+    for i in range(zs.shape[0]):
+        base, at = write_inputs(estimator, zs[i]), m + (int(arms[i]) - 1) * q
+        p_0, p = sigmoid(base), sigmoid(base + span_dot(theta, at, estimator.r))
+        slope_0, slope = p_0 * (1.0 - p_0), p * (1.0 - p)
+        for j in range(m):
+            gradient[j] += (slope - slope_0) * estimator.u[j]
+        for j in range(q):
+            gradient[at + j] += slope * estimator.r[j]
+        total += p - p_0
+        squares += (p - p_0) ** 2
+        slopes += slope_0
+    variance = max(quadratic(estimator.covariance, 0, gradient), 0.0)
+    return total, variance + (MISFIT * slopes) ** 2, squares
 
 
 @jit
@@ -238,5 +266,5 @@ POOLED_LOGISTIC = Component(
     start=start,
     sound=sound,
     reads="robust",
-    kernels={"predict": predict, "learn_estimator": learn_estimator},
+    kernels={"predict": predict, "learn_estimator": learn_estimator, "sum_effects": sum_effects},
 )

@@ -26,6 +26,7 @@ from bccb.kernels.component import Component, Parameter
 from bccb.kernels.jit import jit
 from bccb.kernels.layout import Layout
 from bccb.kernels.linalg import dot, downdate, quadratic, row_dot
+from bccb.kernels.slots import MISFIT
 from bccb.kernels.soundness import LARGE, narrowed, within
 from bccb.types import Floats
 
@@ -77,6 +78,36 @@ def learn_estimator(estimator: State, z: Floats, arm: int, a: float, b: float) -
         theta[i] += error * row_dot(inverse, i, z)
 
 
+@jit
+def sum_effects(estimator: State, zs: Floats, arms: Floats) -> tuple[float, float, float]:
+    """Sum tau = sum_a theta_a . g_a, where g_a sums the z of arm a, and g_0 = -sum z.
+
+    The variance is sum_a p_a (1 - p_a) g_a' A_a^-1 g_a, with p_a the average prediction for these
+    users, which is taken to be at least that of one conversion in all users of the arm; and that
+    of a common error of the treated, MISFIT in logits.
+    """
+    total, squares, gradient = 0.0, 0.0, np.zeros(estimator.theta.shape)
+    users, rates = np.zeros(estimator.theta.shape[0]), np.zeros(estimator.theta.shape[0])
+    for i in range(zs.shape[0]):
+        arm = int(arms[i])
+        base, treated = row_dot(estimator.theta, 0, zs[i]), row_dot(estimator.theta, arm, zs[i])
+        for j in range(zs.shape[1]):
+            gradient[0, j] -= zs[i, j]
+            gradient[arm, j] += zs[i, j]
+        users[0], users[arm] = users[0] + 1.0, users[arm] + 1.0
+        rates[0], rates[arm] = rates[0] + base, rates[arm] + treated
+        total += treated - base
+        squares += (treated - base) ** 2
+    variance, last = 0.0, zs.shape[1] - 1
+    for arm in range(users.shape[0]):
+        if users[arm] > 0.0:
+            least = min(estimator.inverse[arm, last, last], 0.5)
+            p = min(max(rates[arm] / users[arm], least), 1.0 - least)
+            variance += p * (1.0 - p) * quadratic(estimator.inverse[arm], 0, gradient[arm])
+            variance += (MISFIT * p * (1.0 - p) * users[0]) ** 2 if arm == 0 else 0.0
+    return total, max(variance, 0.0), squares
+
+
 RIDGE_PAIR = Component(
     name="ridge-pair",
     about="ridge pair",
@@ -92,5 +123,5 @@ RIDGE_PAIR = Component(
     start=start,
     sound=sound,
     reads="standardised",
-    kernels={"predict": predict, "learn_estimator": learn_estimator},
+    kernels={"predict": predict, "learn_estimator": learn_estimator, "sum_effects": sum_effects},
 )

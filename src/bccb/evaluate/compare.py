@@ -8,13 +8,14 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
+from bccb.assembly import assemble_for
 from bccb.errors import FitError, InputError
 from bccb.evaluate.parallel import fan_out
 from bccb.evaluate.replay import Replay, replay
 from bccb.evaluate.trials import Trial
 from bccb.pacers.budget_forecast import exhausting_price
 from bccb.policies import spec_of
-from bccb.policy import Policy, assemble_for
+from bccb.policy import Policy
 from bccb.spec import Spec
 from bccb.types import Log
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from bccb.assembly import assemble_for
 from bccb.errors import InputError
 from bccb.evaluate.estimates import (
     Estimate,
@@ -30,7 +31,6 @@ from bccb.evaluate.parallel import OnProgress
 from bccb.evaluate.proposals import Proposals, propose_on
 from bccb.intervals import Interval
 from bccb.policies import spec_of
-from bccb.policy import assemble_for
 from bccb.types import Floats, Ints, Log
 
 SEEDS = 3 << 32  # seeds of evaluated policies begin here, far from those of policies that made logs

@@ -14,7 +14,7 @@ import numpy as np
 
 from bccb.ageing import Ring, age, end, enter
 from bccb.composition import Composition, compose
-from bccb.drivers import propose, see_space, see_trace, view
+from bccb.drivers import pay, propose, see_space, see_trace, view
 from bccb.errors import InputError
 from bccb.kernels.borrow import borrow
 from bccb.kernels.counts import FEATURES, NUMBER, REMAINING, TREATMENTS
@@ -83,8 +83,7 @@ def run_late(
         for k in range(K):
             cost[k] = micros[t, k]
         action, _, _ = propose(counts, parts, left.x, cost, left, work)
-        if action > 0:
-            counts[REMAINING] -= cost[action - 1]
+        pay(counts, parts, left.x, cost, action)
         actions[t] = action
         enter(delay, marks, ring, counts[NUMBER], left.x, action, float(t), counts[NUMBER])
         if outcomes[t, action] > 0.0 and t + delays[t, action] < n:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bccb.composition import Composition, compose
-from bccb.drivers import learn, propose, see_space, see_trace, view
+from bccb.drivers import learn, pay, propose, see_space, see_trace, view
 from bccb.kernels.borrow import borrow
 from bccb.kernels.counts import FEATURES, REMAINING, TREATMENTS
 from bccb.kernels.jit import bind, jit
@@ -106,8 +106,8 @@ def run(
         action, prices[t], _ = propose(counts, parts, x, cost, trace, work)
         actions[t] = action
         known = near.logged[i] < 0 or near.logged[i] == action
-        if action > 0 and (pays_all or known):
-            counts[REMAINING] -= cost[action - 1]
+        if pays_all or known:
+            pay(counts, parts, x, cost, action)
         if known:
             y = near.outcomes[i, action if near.logged[i] < 0 else 0]
             learn(parts, work.z, action, y, KNOWN_WEIGHT)

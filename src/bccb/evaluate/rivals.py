@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bccb.assembly import assemble_for
 from bccb.errors import FitError
 from bccb.evaluate.outcome_model import predict
 from bccb.evaluate.proposals import propose_on
 from bccb.evaluate.trials import Trial
 from bccb.policies import POLICIES, spec_of
-from bccb.policy import assemble_for
 from bccb.types import Floats, Ints, Log
 
 

@@ -13,6 +13,8 @@ from bccb.kernels.jit import jit
 from bccb.kernels.linalg import fill
 from bccb.types import Floats
 
+MISFIT = 0.1  # standard error of the treated users' base rate that features do not show, in logits
+
 
 class Nothing(NamedTuple):
     """The state of a component that has none."""
@@ -39,6 +41,17 @@ def predict(estimator: Any, z: Floats, effect: Floats, spread: Floats) -> bool:
 @jit
 def learn_estimator(estimator: Any, z: Floats, arm: int, a: float, b: float) -> None:
     """Learn evidence (a, b) of a user ``z`` in ``arm``: a known outcome y is (y, 1)."""
+
+
+@jit
+def sum_effects(estimator: Any, zs: Floats, arms: Floats) -> tuple[float, float, float]:
+    """The sum of tau_arm(z) over users, its posterior variance, and the sum of squares.
+
+    By the delta method, with the covariance of all weights, and an error of MISFIT that the treated
+    have in common. An estimator without a posterior has
+    no kernel for this slot; then no sample of treated users is kept.
+    """
+    return 0.0, 0.0, 0.0
 
 
 @jit
@@ -105,3 +118,14 @@ def forecast(pacer: Any, left: float, first: bool) -> None:
 def price(pacer: Any, budget_left: float, time_left: float) -> float:
     """lambda, the price of a unit of money, given the shares of budget and time that are left."""
     return 0.0
+
+
+@jit
+def view_sample(memory: Floats, d: int) -> Any:
+    """The sample of treated users, where the estimator can sum effects over it."""
+    return Nothing(memory)
+
+
+@jit
+def keep_in_sample(sample: Any, seed: int, number: int, x: Floats, arm: int) -> None:
+    """Note a user who was treated."""

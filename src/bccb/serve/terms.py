@@ -9,12 +9,12 @@ from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
+from bccb.assembly import assemble
 from bccb.data.schema import one_of
 from bccb.errors import InputError
 from bccb.machine import Machine
 from bccb.money import MICROS
 from bccb.policies import POLICIES
-from bccb.policy import assemble
 from bccb.spec import Spec
 
 LEAST_ELAPSED = 1e-6  # of the time: before it the first users would seem to be a flood

@@ -1,0 +1,51 @@
+"""Caused: the outcomes that happened because users were treated, by two roads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bccb.errors import StateError
+from bccb.intervals import Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Caused:
+    """What the treatments caused, with 95 % intervals.
+
+    ``estimated`` is what the model has learned, summed over all treated users: narrow, and as good
+    as the model (:mod:`bccb.estimated`). ``measured`` compares users who were left alone at random
+    with the treated ones, over the ``measured_users`` whose outcomes are all known: it trusts no
+    model and is wide (:mod:`bccb.measured`). Either is None where the policy cannot tell: without a
+    posterior, or without decisions at random. ``value``, ``low`` and ``high`` are those of the
+    estimate, or of the measurement where there is no estimate.
+    """
+
+    estimated: Interval | None
+    measured: Interval | None
+    measured_users: int
+
+    @property
+    def best(self) -> Interval:
+        """The estimate, or the measurement where there is none."""
+        best = self.estimated or self.measured
+        if best is None:
+            raise StateError(
+                "this policy cannot tell what it caused: its model has no uncertainty, and no "
+                "decisions are made at random; use pooled-bayes, or evaluate its log"
+            )
+        return best
+
+    @property
+    def value(self) -> float:
+        """The conversions caused."""
+        return self.best.value
+
+    @property
+    def low(self) -> float:
+        """The lower end of the 95 % interval."""
+        return self.best.low
+
+    @property
+    def high(self) -> float:
+        """The upper end of the 95 % interval."""
+        return self.best.high

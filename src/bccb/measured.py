@@ -1,0 +1,180 @@
+r"""Measured: what the money caused, by the draws of the decisions alone.
+
+The treated users converted C times. How often would they have, left alone? Call it B. Every user
+was left alone with a known probability p_i of at least ``reserve / 2``, so that those who were tell
+about B, without any model: its estimate is the sum of (1 - p_i) / p_i y_i over them.
+
+The interval is a test that is passed at every number of users at once. For each l below
+-log(1 - p_i), whatever user i's outcome y_i without treatment is, the factor
+
+    exp(l y_i) if the user was treated, otherwise (1 - (1 - p_i) exp(l y_i)) / p_i
+
+is 1 on average over the draw. So with G(l), the sum over users left alone of the logarithm of their
+factor, exp(l B + G(l)) is a martingale that begins at 1. So is its average over a grid of l, and it
+ever reaches 1 / alpha with probability alpha at most (Ville). The grid above zero bounds B from
+above, the one below zero from below. With B, caused = C - B. It stays valid however often one
+looks, and also while the campaign adapts to what it learns.
+
+For that, users count in the order of their decisions: those up to the first whose outcome may still
+come. Otherwise those who convert soon would be counted first.
+
+>>> measure = Measure(reserve=0.1)
+>>> for number in range(1, 20_001):  # every tenth user is left alone, half of the others convert
+...     treated = number % 10 > 0
+...     measure.end(number, treated, float(number % 20 > 9), 0.1)
+>>> measure.interval()
+Interval(value=0.0, low=-7..., high=8...)
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import takewhile
+
+import numpy as np
+
+from bccb.intervals import Interval
+from bccb.kernels.soundness import LARGE, counted, within
+from bccb.types import LEAST_PROBABILITY, Floats, Ints
+
+ALPHA = 0.025  # on each side
+GRID = 16  # values of l above zero, and as many below
+STEPS = 0.5 ** (np.arange(GRID) / 2.0)
+LOG_WEIGHTS = -np.log(np.arange(1, GRID + 1) * (1.0 / np.arange(1, GRID + 1)).sum())
+MOST_STEPS = 80  # of a bisection
+OPEN, LEFT, TREATED, CANCELLED = range(4)  # what became of a user
+NOTHING = 0.0, 1.0  # the outcome of those who did not convert
+SUMS = 4 + 2 * GRID  # numbers that are kept before those of single users
+
+
+class Measure:
+    """Keeps what is measured, one user after the other."""
+
+    def __init__(self, reserve: float) -> None:
+        limit = -math.log1p(-reserve / 2.0)  # of l, at the least probability of being left alone
+        self.grid = np.concatenate((0.9 * limit * STEPS, -2.0 * STEPS**2))
+        self.logs = np.zeros(2 * GRID)  # G(l)
+        self.users = 0  # who count: all up to the first whose outcome may still come
+        self.treated = 0
+        self.conversions = 0.0  # C
+        self.without = 0.0  # the estimate of B
+        self.states = bytearray()  # of the users after those who count
+        self.converted: dict[int, tuple[float, float]] = {}  # outcome and p of such users
+
+    def end(self, number: int, treated: bool, outcome: float, alone: float) -> None:
+        """Note the outcome of a decision; ``alone`` is used for users left alone who converted."""
+        if outcome == 0.0 and number == self.users + 1 and not self.states:
+            self.users = number
+            self.treated += treated
+            return
+        if outcome != 0.0:
+            self.converted[number] = outcome, alone
+        self._set(number, TREATED if treated else LEFT)
+
+    def drop(self, number: int) -> None:
+        """Leave out a user whose decision was not carried out."""
+        self._set(number, CANCELLED)
+
+    def _set(self, number: int, state: int) -> None:
+        place = number - self.users - 1
+        missing = place + 1 - len(self.states)
+        if missing > 0:
+            self.states.extend(bytes(missing))
+        self.states[place] = state
+        if place == 0:
+            self._count()
+
+    def _count(self) -> None:
+        """Let all users count up to the first who is open."""
+        ended = bytes(takewhile(lambda state: state != OPEN, self.states))
+        del self.states[: len(ended)]
+        for number, state in enumerate(ended, self.users + 1):
+            outcome, alone = self.converted.pop(number, NOTHING)
+            if state == TREATED:
+                self.treated += 1
+                self.conversions += outcome
+            elif state == LEFT and outcome != 0.0:
+                self.without += (1.0 - alone) / alone * outcome
+                self.logs += np.log((1.0 - (1.0 - alone) * np.exp(self.grid * outcome)) / alone)
+        self.users += len(ended)
+
+    def end_all(self, actions: Ints, outcomes: Floats, alone: Floats) -> None:
+        """Note many users at once, in order, all of whose outcomes are known."""
+        treated = actions > 0
+        left = np.flatnonzero(~treated & (outcomes != 0.0))
+        p, y = alone[left, None], outcomes[left, None]
+        self.logs += np.log((1.0 - (1.0 - p) * np.exp(self.grid * y)) / p).sum(axis=0)
+        self.users += len(actions)
+        self.treated += int(treated.sum())
+        self.conversions += float(outcomes[treated].sum())
+        self.without += float(((1.0 - p) / p * y).sum())
+
+    def interval(self) -> Interval | None:
+        """Caused conversions, with a 95 % interval; None before the first user counts."""
+        if self.users == 0:
+            return None
+        up, down = self.grid[:GRID], self.grid[GRID:]
+        high = _largest(up, self.logs[:GRID], self.treated)
+        low = self.treated - _largest(-down, self.logs[GRID:] + down * self.treated, self.treated)
+        without = min(max(self.without, low), high)
+        return Interval(*(self.conversions - each for each in (without, high, low)))
+
+    # Saving
+
+    def kept(self) -> tuple[Floats, Ints]:
+        """The sums and users who convert, and the states of those who do not count yet."""
+        sums = np.array([self.users, self.treated, self.conversions, self.without])
+        late = [(number, *pair) for number, pair in sorted(self.converted.items())]
+        values = np.concatenate((sums, self.logs, np.array(late).reshape(-1)))
+        return values, np.frombuffer(bytes(self.states), np.int8).astype(np.int64)
+
+    def restore(self, values: Floats, states: Ints) -> bool:
+        """Continue from what :meth:`kept` gave; whether it can be that."""
+        late = values[SUMS:].reshape(-1, 3) if len(values) % 3 == SUMS % 3 else None
+        if late is None or len(values) < SUMS or not _are_sound(values[:SUMS], late, states):
+            return False
+        self.users, self.treated = int(values[0]), int(values[1])
+        self.conversions, self.without = float(values[2]), float(values[3])
+        self.logs[:] = values[4:SUMS]
+        self.converted = {int(number): (y, p) for number, y, p in late.tolist()}
+        self.states = bytearray(states.astype(np.int8).tobytes())
+        return True
+
+
+def _are_sound(sums: Floats, late: Floats, states: Ints) -> bool:
+    """Whether these can be sums, users who convert, and the states of users."""
+    numbers, outcomes, alone = late.T
+    return (
+        counted(sums[:2])
+        and bool(sums[1] <= sums[0])
+        and within(sums[2:], -LARGE, LARGE)
+        and bool(((states >= OPEN) & (states <= CANCELLED)).all())
+        and within(numbers, sums[0] + 1, sums[0] + len(states))
+        and counted(numbers)
+        and within(outcomes, 0.0, 1.0)
+        and within(alone, LEAST_PROBABILITY, 1.0)
+    )
+
+
+def _largest(grid: Floats, logs: Floats, most: float) -> float:
+    """The largest B from 0 to ``most`` at which the average of exp(l B + G(l)) is below 1 / alpha.
+
+    For l below zero it is asked for most - B instead, which makes them positive.
+    """
+    least, limit = 0.0, -math.log(ALPHA)
+    if _log_mean(grid * most + logs) <= limit:
+        return most
+    for _ in range(MOST_STEPS):
+        middle = 0.5 * (least + most)
+        if _log_mean(grid * middle + logs) <= limit:
+            least = middle
+        else:
+            most = middle
+    return least
+
+
+def _log_mean(exponents: Floats) -> float:
+    """The logarithm of the weighted average of exp(exponents)."""
+    terms = exponents + LOG_WEIGHTS
+    largest = float(terms.max())
+    return largest + math.log(float(np.exp(terms - largest).sum()))
