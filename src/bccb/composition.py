@@ -27,7 +27,7 @@ TEMPLATES: tuple[Callable[..., Any], ...] = (
     *(drivers.observe, drivers.observe_many, drivers.absorb),
     *(drivers.probability, drivers.probabilities),
     *(ageing.add_weight, ageing.age, ageing.end),
-    estimated.sum_over_sample,
+    estimated.sum_over,
 )
 
 

@@ -27,16 +27,13 @@ from bccb.types import Floats, Ints
 
 
 @jit
-def sum_over_sample(counts: Ints, memory: Floats) -> tuple[float, float, float, float, float]:
-    """The effects of the sample: how many users it stands for and has, then their sums."""
+def sum_over(counts: Ints, memory: Floats, xs: Floats, arms: Floats) -> tuple[float, float, float]:
+    """The sum of the effects on users with features ``xs``, its variance, the sum of squares."""
     parts: Any = view(counts, memory)
-    sample = parts.sample
-    m = min(int(sample.treated[0]), sample.arm.shape[0])
-    zs = np.empty((m, counts[FEATURES] + 1))
-    for i in range(m):
-        prepare(parts.scaler, sample.x[i], zs[i])
-    total, variance, squares = sum_effects(parts.estimator, zs, sample.arm[:m])
-    return sample.treated[0] - sample.cancelled[0], float(m), total, variance, squares
+    zs = np.empty((xs.shape[0], counts[FEATURES] + 1))
+    for i in range(xs.shape[0]):
+        prepare(parts.scaler, xs[i], zs[i])
+    return sum_effects(parts.estimator, zs, arms)
 
 
 def interval_of(N: float, m: float, total: float, variance: float, squares: float) -> Interval:

@@ -130,8 +130,18 @@ class Machine:
         """What the treatments caused, by the posterior; None where the estimator has none."""
         if not self.composition.has_posterior:
             return None
+        sample = view_sample(self.memory[self.counts[count.END] :], self.features)
+        m = min(int(sample.treated[0]), len(sample.arm))
+        return self.estimate(sample.x[:m], sample.arm[:m], self.treated or 0)
+
+    def estimate(self, xs: Floats, arms: Floats, users: int) -> Interval:
+        """The effects of treatments ``arms`` on ``users`` users, for whom a sample ``xs`` stands.
+
+        The estimator must have a posterior.
+        """
         # of a copy: kernels use parts of the memory as work space
-        return interval_of(*self.kernels["sum_over_sample"](self.counts, self.memory.copy()))
+        sums = self.kernels["sum_over"](self.counts, self.memory.copy(), xs, arms)
+        return interval_of(users, len(xs), *sums)
 
     def expect(self, users: float) -> None:
         """Expect this many more users from now on; replaces the expectation so far.

@@ -27,6 +27,7 @@ LAB, SERVE = "lab", "serve"  # the extras that bring what a command needs
 COMMANDS = {
     "compare": LAB,
     "advise": LAB,
+    "plan": LAB,
     "evaluate": LAB,
     "policies": LAB,
     "simulate": LAB,

@@ -16,6 +16,7 @@ from bccb.evaluate.evaluation import Evaluation, evaluate_with_others, unsuitabl
 from bccb.money import budget_in_micros
 from bccb.policies import POLICIES
 from bccb.report.results import evaluation_rows
+from bccb.report.wording import caused_lines
 from bccb.types import Log
 
 MOST_SEED = 2**32 - 1
@@ -73,6 +74,9 @@ def _print_notes(log: Log, evaluations: list[Evaluation], left_out: list[str]) -
         "users with equal chances would tell as much. learned: users a policy could learn from, "
         "for whom the log did what it proposed."
     )
+    if own.caused is not None:
+        for line in caused_lines(own.caused):
+            out.print(line, highlight=False)
     if log.probabilities is None:
         shares = ", ".join(f"{share:.3f}" for share in log.shares.tolist())
         out.print(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bccb.assembly import assemble_for
+from bccb.caused import Caused
 from bccb.errors import InputError
 from bccb.evaluate.estimates import (
     Estimate,
@@ -30,9 +31,11 @@ from bccb.evaluate.overlap import (
 from bccb.evaluate.parallel import OnProgress
 from bccb.evaluate.proposals import Proposals, propose_on
 from bccb.intervals import Interval
-from bccb.policies import spec_of
-from bccb.types import Floats, Ints, Log
+from bccb.measured import Measure
+from bccb.policies import DEFAULT, spec_of
+from bccb.types import LEAST_PROBABILITY, Floats, Ints, Log
 
+MOST_SUMMED = 10_000  # treated users over which a model's effects are summed
 SEEDS = 3 << 32  # seeds of evaluated policies begin here, far from those of policies that made logs
 
 
@@ -52,6 +55,7 @@ class Evaluation:
     outside: OutsideOverlap | None
     thin: bool  # too few conversions to say what one of them cost
     warnings: tuple[str, ...]
+    caused: Caused | None = None  # of the log's own decisions, by a model and without one
 
     @property
     def compared_spend(self) -> float:
@@ -113,7 +117,35 @@ def evaluate_log(log: Log, rates: Floats) -> Evaluation:
         outside=outside,
         thin=bool(thin),
         warnings=tuple(warnings + thin),
+        caused=caused_by(log),
     )
+
+
+def caused_by(log: Log) -> Caused:
+    """What the treatments of a log caused, as a running campaign tells it.
+
+    Estimated by the model of the default policy, which learns all rows. Measured by the draws, if
+    the log keeps probabilities that leave everybody a chance of being left alone.
+
+    >>> from bccb.data import simulate
+    >>> caused = caused_by(simulate(20_000, seed=1, outcome="visit"))
+    >>> caused.estimated.low < caused.value < caused.estimated.high
+    True
+    """
+    policy = assemble_for(spec_of(DEFAULT), log, budget=1.0, horizon=1)
+    policy.learn(log)
+    treated = np.flatnonzero(log.actions)
+    sample = treated[:: max(len(treated) // MOST_SUMMED, 1)]
+    estimated = policy.estimate(
+        log.features[sample], log.actions[sample].astype(np.float64), len(treated)
+    )
+    alone = chance_of(log, 0)
+    known = alone[(log.actions == 0) | ~np.isnan(alone)]
+    if not len(known) or not known.min() >= LEAST_PROBABILITY:
+        return Caused(estimated, None, 0)
+    measure = Measure(reserve=min(2.0 * float(known.min()), 1.0))
+    measure.end_all(log.actions, log.outcomes, alone)
+    return Caused(estimated, measure.interval(), measure.users)
 
 
 def evaluate_proposals(name: str, log: Log, rates: Floats, proposals: Proposals) -> Evaluation:

@@ -10,6 +10,7 @@ from bccb.evaluate.advice import Advice, Rival
 from bccb.evaluate.compare import Summary
 from bccb.evaluate.estimates import Estimate
 from bccb.evaluate.evaluation import Evaluation
+from bccb.evaluate.planning import Plan
 from bccb.intervals import Interval
 from bccb.policies import POLICIES
 from bccb.spec import Spec
@@ -52,6 +53,22 @@ def rival_rows(advice: Advice) -> list[dict[str, str]]:
             "learned": f"{rival.learned:,.0f}",
         }
         for rival in advice.rivals
+    ]
+
+
+def outlook_rows(plan: Plan) -> list[dict[str, str]]:
+    """One row for each share of decisions made at random."""
+    return [
+        {
+            "reserve": f"{each.reserve:g}",
+            "caused": _spread(each.caused, each.deviation),
+            "treated": f"{each.treated:,.0f}",
+            "spend": f"{each.spend:,.0f}",
+            "estimated": f"± {each.estimated_reach:,.0f}",
+            "measured": f"{each.measured.low:,.0f} to {each.measured.high:,.0f}",
+            "shows an effect": f"{each.shown:.0%}",
+        }
+        for each in plan.outlooks
     ]
 
 

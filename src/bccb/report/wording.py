@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from bccb.caused import Caused
 from bccb.data import costs
 from bccb.evaluate.advice import Advice, Rival
+from bccb.evaluate.planning import Plan
 from bccb.evaluate.statistics import Limits
+from bccb.intervals import Interval
 from bccb.policies import DEFAULT, spec_of
 
 SIMPLEST = "cheapest-first"
@@ -30,6 +33,74 @@ def sentence(advice: Advice) -> str:
     if choice.recommended != choice.best:
         text += f". It is as good as the best, as far as can be told, and chosen{_reason(advice)}"
     return f"{text}."
+
+
+def plan_lines(plan: Plan) -> list[str]:
+    """What to expect of a campaign, how well it will be known, and what would show it."""
+    usual, enough = plan.usual, plan.enough
+    low, high = usual.measured.low, usual.measured.high
+    lines = [
+        f"With {plan.budget:,.0f} for {plan.users:,} users {DEFAULT} is expected to cause "
+        f"{usual.caused:,.1f} conversions. At the end the estimate will be known to "
+        f"± {usual.estimated_reach:,.0f}; measured by random decisions alone, about {low:,.0f} to "
+        f"{high:,.0f}."
+    ]
+    if enough is None:
+        lines.append(
+            f"No reserve up to {plan.outlooks[-1].reserve:g} makes the measured interval exclude 0 "
+            "in most campaigns: the effect is too small for so few users. Rely on the estimate, or "
+            "plan for more users."
+        )
+    elif enough is usual:
+        lines.append("The default reserve is enough for the measured interval to exclude 0.")
+    else:
+        lost = usual.caused - enough.caused
+        lines.append(
+            f"With reserve={enough.reserve:g} the measured interval excludes 0 in "
+            f"{enough.shown:.0%} of campaigns; that costs {lost:,.1f} of the {usual.caused:,.1f} "
+            "conversions."
+        )
+    return lines
+
+
+def plan_remarks(plan: Plan) -> list[str]:
+    """What a plan rests on."""
+    rate, effect = plan.target
+    lines = [
+        f"Assumed: {rate:.3%} convert without treatment, treating everybody would add {effect:.3%} "
+        "on average, and outcomes are known at once."
+    ]
+    if plan.simulated:
+        lines.append(
+            f"Simulated users stand for yours; treating one costs {costs.MEAN} on average. If it "
+            "costs you twice as much, ask with half the budget."
+        )
+    else:
+        lines.append(
+            "Users and costs are drawn from your trial; its treatment is taken to multiply "
+            "everybody's odds alike."
+        )
+    return lines
+
+
+def caused_lines(caused: Caused) -> list[str]:
+    """What treatments caused, by a model and without one, with one sentence on how they differ."""
+    lines = []
+    if caused.estimated is not None:
+        lines.append(f"Caused, estimated: {_figure(caused.estimated)}, if the model is right.")
+    if caused.measured is None:
+        lines.append("Caused, measured: not known, as some users had no chance to be left alone.")
+    else:
+        users = f"the first {caused.measured_users:,} users"
+        lines.append(
+            f"Caused, measured: {_figure(caused.measured)} on {users}, by the random decisions "
+            "alone: wide, but true however often you look, whatever the model thinks."
+        )
+    return lines
+
+
+def _figure(interval: Interval) -> str:
+    return f"{interval.value:,.1f} (95 %: {interval.low:,.1f} to {interval.high:,.1f})"
 
 
 def _against(rival: Rival) -> str:
