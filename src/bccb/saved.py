@@ -25,7 +25,7 @@ from bccb.money import MOST_COST, MOST_MONEY
 from bccb.pending import Pending
 from bccb.types import Floats, Ints
 
-FORMAT = 5
+FORMAT = 6
 SIGNATURE = b"PK"  # of every file that NumPy saves as .npz
 ARRAYS = ("header", "counts", "memory", "waiting", "delay", "marks", "users")
 LONGEST_NAME = 100

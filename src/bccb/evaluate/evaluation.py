@@ -11,7 +11,6 @@ import numpy as np
 from bccb.errors import InputError
 from bccb.evaluate.estimates import (
     Estimate,
-    Flags,
     Weighted,
     effective_size,
     estimate_proposed,
@@ -31,7 +30,7 @@ from bccb.evaluate.proposals import Proposals, propose_on
 from bccb.intervals import Interval
 from bccb.policies import spec_of
 from bccb.policy import assemble_for
-from bccb.types import Floats, Ints, Log
+from bccb.types import Flags, Floats, Ints, Log
 
 SEEDS = 3 << 32  # seeds of evaluated policies begin here, far from those of policies that made logs
 
