@@ -17,6 +17,7 @@ from bccb import Decision, InputError, Policy, StateError
 from bccb.kernels import counts as count
 from bccb.kernels import rng
 from bccb.policy import from_bytes
+from bccb.saved import FORMAT
 
 
 def policy_of(name: str = "bccb", **options: Any) -> Policy:
@@ -340,7 +341,7 @@ def test_load_refuses_other_formats_and_layouts(tmp_path: Path) -> None:
         parts = dict(file)
     header = json.loads(parts["header"].tobytes())
     for change, message in (
-        ({"format": 99}, "the format of a saved policy is 99, but must be 6"),
+        ({"format": 99}, f"the format of a saved policy is 99, but must be {FORMAT}"),
         ({"composition": {**header["composition"], "estimator": "ridge-pair"}}, "the layout of"),
         ({"composition": {**header["composition"], "estimator": "crystal-ball"}}, "composition is"),
         ({"name": None, "composition": []}, "a saved policy"),

@@ -19,6 +19,7 @@ from bccb import InputError, Log, Policy, drivers
 from bccb.kernels import counts as count
 from bccb.policies import POLICIES
 from bccb.policy import from_bytes
+from bccb.saved import FORMAT
 from bccb.types import Floats
 
 Parts = dict[str, Any]
@@ -193,8 +194,8 @@ ALTERED: dict[str, Callable[[Parts], bytes]] = {
     "twice": lambda parts: written(parts, waiting=np.repeat(parts["waiting"], 2, 0)),
     "to come": lambda parts: written(parts, waiting=parts["waiting"] + [COUNT, 0, 0]),
     "one more": lambda parts: written(parts, more=np.zeros(1)),
-    "newer": lambda parts: written({**parts, "header": {**parts["header"], "format": 7}}),
-    "older": lambda parts: written({**parts, "header": {**parts["header"], "format": 5}}),
+    "newer": lambda parts: written({**parts, "header": {**parts["header"], "format": FORMAT + 1}}),
+    "older": lambda parts: written({**parts, "header": {**parts["header"], "format": FORMAT - 1}}),
     "no object": lambda parts: written({**parts, "header": [1]}),
 }
 

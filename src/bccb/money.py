@@ -5,6 +5,8 @@ Costs are rounded up and budgets down, so that rounding never spends more than t
 
 from __future__ import annotations
 
+from math import ceil
+
 import numpy as np
 import numpy.typing as npt
 
@@ -14,6 +16,7 @@ MICROS = 1_000_000
 DECIMALS = 6
 CENT = 10_000  # micros
 LEAST_COST, MOST_COST = 1, 1_000_000 * MICROS  # micros
+SCALE, LEAST, MOST = float(MICROS), float(LEAST_COST), float(MOST_COST)  # faster beside floats
 COST_RANGE = "at least 0.000001 and at most 1,000,000"
 MOST_MONEY = (
     9_000_000_000 * MICROS
@@ -33,8 +36,7 @@ def cost_micros(costs: npt.NDArray[np.float64], field: str = "cost") -> npt.NDAr
     if not good.all():
         place = tuple(np.argwhere(~good)[0])
         raise InputError(f"{field} of row {place[0]}", float(costs[place]), COST_RANGE)
-    whole = np.floor(micros)
-    return (whole + (micros - whole > ROUNDING)).astype(np.int64)
+    return np.ceil(micros - ROUNDING).astype(np.int64)
 
 
 def cost_in_micros(cost: float, field: str = "cost") -> int:
@@ -43,11 +45,10 @@ def cost_in_micros(cost: float, field: str = "cost") -> int:
     >>> cost_in_micros(0.29), cost_in_micros(1.5e-6)
     (290000, 2)
     """
-    micros = cost * MICROS
-    if not LEAST_COST <= micros <= MOST_COST:
+    micros = cost * SCALE
+    if not LEAST <= micros <= MOST:
         raise InputError(field, cost, COST_RANGE)
-    whole = int(micros)
-    return whole + (micros - whole > ROUNDING)
+    return ceil(micros - ROUNDING)
 
 
 def budget_in_micros(money: float, field: str = "budget") -> int:

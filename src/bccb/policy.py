@@ -20,16 +20,18 @@ from bccb.kernels import counts as count
 from bccb.machine import Machine
 from bccb.measured import Measure
 from bccb.money import MICROS, budget_in_micros, cost_in_micros, cost_micros
-from bccb.outcome import NOT_REPORTED, check_outcome, check_outcomes
+from bccb.outcome import KNOWN_WEIGHT, NOT_REPORTED, check_outcome, check_outcomes
 from bccb.pending import Pending
 from bccb.saved import SIGNATURE, Saved, pack, unpack
 from bccb.types import Floats, Ints, as_floats
+
+FLOAT = np.dtype(np.float64)
 
 # What a policy keeps of a decision without an outcome: the micros paid, and a checksum of its trace
 # and action. A decision that was changed, or that another copy of the policy made, does not match
 # its receipt and is refused. So only money that this policy paid is refunded.
 Receipt: TypeAlias = tuple[int, int]
-crc32: Callable[[Any, int], int] = zlib.crc32
+adler32: Callable[[Any, int], int] = zlib.adler32  # half the time of crc32
 
 
 class Policy(Machine):
@@ -156,9 +158,9 @@ class Policy(Machine):
         values = x if type(x) is np.ndarray else as_floats("x", x)
         if values.shape != self._shape:
             raise self._misshapen(values)
-        if values.dtype != np.float64:
-            values = as_floats("x", values)
-        self._x[:] = values
+        if values.dtype is not FLOAT or not values.flags.carray:  # the kernels' only layout
+            self._x[:] = as_floats("x", values)
+            values = self._x
         if type(cost) is float and self.treatments == 1:
             self._costs[0] = cost_in_micros(cost)
         else:
@@ -167,11 +169,11 @@ class Policy(Machine):
             self.check_history()
         late = self.pending is not None or at is not None
         time = self._advance(at) if late else 0.0
-        number, action, paid, price, score, trace = self.step(self._x, self._costs)
+        number, action, paid, price, score, trace = self.step(values, self._costs)
         if self.pending is not None:
             arms, times = np.array([action]), np.array([time])
-            self.pending.enter(number, self._x[None, :], arms, times, number)
-        self._waiting[number] = paid, crc32(trace, action)
+            self.pending.enter(number, values[None, :], arms, times, number)
+        self._waiting[number] = paid, adler32(trace, action)
         return Decision(number, action, paid / MICROS, price, score, trace, self._origin)
 
     def decide_many(
@@ -198,7 +200,7 @@ class Policy(Machine):
         )
         made = [Decision(first + i, *row, traces[i], self._origin) for i, row in enumerate(rows)]
         for each, micros_paid in zip(made, paid.tolist(), strict=True):
-            self._waiting[each.number] = micros_paid, crc32(each._trace, each.action)
+            self._waiting[each.number] = micros_paid, adler32(each._trace, each.action)
         return made
 
     def observe(self, decision: Decision, outcome: float, *, at: float | None = None) -> None:
@@ -211,7 +213,8 @@ class Policy(Machine):
         check_outcome(y)
         if self.pending is None and at is None:
             self._receipt(decision)
-            self.learn_outcome(decision._trace, decision.action, y)
+            trace, action = decision._trace, decision.action
+            self._observe(self.counts, self.memory, trace, action, y, KNOWN_WEIGHT, self._space)
             del self._waiting[decision.number]
             if self._measure is not None:
                 self._note(self._measure, decision, y)
@@ -341,13 +344,15 @@ class Policy(Machine):
         if not isinstance(decision, Decision):
             raise InputError("decision", decision, "what decide or Decision.from_dict returned")
         ours = decision._origin is self._origin or decision._origin == self._origin
+        kept = None
         try:
-            kept = self._waiting.get(decision.number)
-            checksum = crc32(decision._trace, decision.action)
-            same = kept is not None and kept[1] == checksum and kept[0] / MICROS == decision.cost
-            if ours and kept and same and 0 <= decision.action <= self.treatments:
-                return kept
-            made = 0 < decision.number <= self.decisions
+            action, number = decision.action, decision.number
+            kept = self._waiting.get(number)
+            if ours and kept is not None and 0 <= action <= self.treatments:
+                paid, checksum = kept
+                if adler32(decision._trace, action) == checksum and paid / MICROS == decision.cost:
+                    return kept
+            made = 0 < number <= self.decisions
         except (AttributeError, TypeError, ValueError, OverflowError, BufferError):  # was changed
             made = False
         if ours and made and kept is None:

@@ -14,6 +14,7 @@ from bccb.money import LEAST_COST, MICROS, MOST_COST
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
+Flags: TypeAlias = npt.NDArray[np.bool_]
 
 
 def as_floats(field: str, values: Any) -> Floats:

@@ -38,16 +38,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from bccb.intervals import Total, difference
 from bccb.outcome import variance_bound
-from bccb.types import Floats
-
-Flags: TypeAlias = npt.NDArray[np.bool_]
+from bccb.types import Flags, Floats
 
 METHODS = ("IPW", "SNIPS", "DR")
 

@@ -13,7 +13,6 @@ from bccb.caused import Caused
 from bccb.errors import InputError
 from bccb.evaluate.estimates import (
     Estimate,
-    Flags,
     Weighted,
     effective_size,
     estimate_proposed,
@@ -33,7 +32,7 @@ from bccb.evaluate.proposals import Proposals, propose_on
 from bccb.intervals import Interval
 from bccb.measured import Measure
 from bccb.policies import DEFAULT, spec_of
-from bccb.types import LEAST_PROBABILITY, Floats, Ints, Log
+from bccb.types import LEAST_PROBABILITY, Flags, Floats, Ints, Log
 
 MOST_SUMMED = 10_000  # treated users over which a model's effects are summed
 SEEDS = 3 << 32  # seeds of evaluated policies begin here, far from those of policies that made logs

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bccb.evaluate.estimates import Flags, effective_size
-from bccb.types import Floats, Ints, Log
+from bccb.evaluate.estimates import effective_size
+from bccb.types import Flags, Floats, Ints, Log
 
 # Below it a user could hardly have been left alone, or treated: what pooled-bayes leaves to chance.
 LEAST_CHANCE = 0.005

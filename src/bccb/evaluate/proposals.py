@@ -14,17 +14,17 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from bccb.composition import Composition, compose
 from bccb.drivers import learn, pay, propose, see_space, see_trace, view
 from bccb.kernels.borrow import borrow
-from bccb.kernels.counts import FEATURES, REMAINING, TREATMENTS
+from bccb.kernels.counts import REMAINING
 from bccb.kernels.jit import bind, jit
 from bccb.kernels.trace import SPACE
+from bccb.money import MICROS
 from bccb.outcome import KNOWN_WEIGHT
 from bccb.policy import Policy
-from bccb.types import Floats, Ints, Log
+from bccb.types import Flags, Floats, Ints, Log
 
 BLOCK = 64  # users fetched together, so that their cache misses overlap
 KNOWN = np.full(1, -1)  # instead of the actions of a log: the outcome of every action is known
@@ -35,7 +35,6 @@ class Near(NamedTuple):
 
     trace: Floats
     space: Floats
-    cost: Ints  # (K,)
     features: Floats  # (BLOCK, d)
     micros: Ints  # (BLOCK, K)
     logged: Ints  # (BLOCK,)
@@ -53,7 +52,7 @@ def fetch(
     d, K, A = features.shape[1], micros.shape[1], outcomes.shape[1]
     for i in range(rows.shape[0]):
         row = rows[i]
-        near.logged[i] = logged[row % logged.shape[0]]
+        near.logged[i] = logged[min(row, logged.shape[0] - 1)]  # KNOWN has only one
         for a in range(A):
             near.outcomes[i, a] = outcomes[row, a]
         if d > 0:
@@ -76,16 +75,21 @@ def run(
     micros: Ints,
     pays_all: bool,
     least: int,
+    ends: Ints,
     actions: Ints,
-    prices: Floats,
+    matched: Flags,
+    path: Floats,
     space: Near,
 ) -> int:
-    """Write action and price of each user, until what is left is below ``least``; how many came."""
+    """Write what is done for each user, until what is left is below ``least``; how many came.
+
+    After ``ends`` users, the last of which is all of them, and where the run ends, write a row of
+    the path: users, spend, price.
+    """
     counts, order = borrow(counts), borrow(order)
     near = Near(
         space.trace,
         space.space,
-        borrow(space.cost),
         borrow(space.features),
         borrow(space.micros),
         borrow(space.logged),
@@ -93,25 +97,24 @@ def run(
     )
     parts = view(counts, memory)
     trace, work = see_trace(counts, space.trace), see_space(counts, space.space)
-    d, K, n = counts[FEATURES], counts[TREATMENTS], order.shape[0]
-    x, cost, t = trace.x, near.cost, 0
+    n, start, t, row = order.shape[0], counts[REMAINING], 0, 0
     while t < n and counts[REMAINING] >= least:
         i = t % BLOCK
         if i == 0:
             fetch(order[t : t + BLOCK], features, logged, outcomes, micros, near)
-        for j in range(d):
-            x[j] = near.features[i, j]
-        for k in range(K):
-            cost[k] = near.micros[i, k]
-        action, prices[t], _ = propose(counts, parts, x, cost, trace, work)
-        actions[t] = action
+        x, cost = near.features[i], near.micros[i]
+        action, lam, _ = propose(counts, parts, x, cost, trace, work)
         known = near.logged[i] < 0 or near.logged[i] == action
+        actions[t], matched[t] = action, known
         if pays_all or known:
             pay(counts, parts, x, cost, action)
         if known:
             y = near.outcomes[i, action if near.logged[i] < 0 else 0]
             learn(parts, work.z, action, y, KNOWN_WEIGHT)
         t += 1
+        if t == ends[row] or counts[REMAINING] < least:
+            path[row, 0], path[row, 1], path[row, 2] = t, start - counts[REMAINING], lam
+            row += 1
     return t
 
 
@@ -129,8 +132,8 @@ class Course:
     """What a policy did for one user after the other."""
 
     actions: Ints = field(repr=False)  # (n,), 0 once the money is gone
-    prices: Floats = field(repr=False)  # (n,), of a unit of money
-    matched: npt.NDArray[np.bool_] = field(repr=False)  # (n,), whether the outcome was known
+    matched: Flags = field(repr=False)  # (n,), whether the outcome was known
+    path: Floats = field(repr=False)  # rows of (users, spend, price)
     users: int  # who came before the money was gone
     spend: float
     seconds: float
@@ -163,34 +166,37 @@ def drive(
     logged: Ints,
     outcomes: Floats,
     pays_all: bool = True,
+    points: int = 1,
 ) -> Course:
     """Drive ``policy`` over the users ``order``.
 
     Either ``logged`` are the actions of a log and ``outcomes``, of shape (n, 1), theirs. Or
     ``logged`` is ``KNOWN`` and ``outcomes``, of shape (n, K+1), are those of every action.
+    The path has up to ``points`` rows, the last for the end of the run.
     """
     policy.check_history()
     d, K, n = policy.features, policy.treatments, len(order)
-    actions, prices = np.zeros(n, np.int64), np.zeros(n)
+    rows = min(points, n)
+    ends = -(-np.arange(1, rows + 1) * n // rows)
+    actions, matched, path = np.zeros(n, np.int64), np.zeros(n, np.bool_), np.empty((rows, 3))
     near = Near(
         np.empty(policy.trace_size),
         np.empty(SPACE.size(d, K)),
-        np.empty(K, np.int64),
         np.empty((BLOCK, d)),
         np.empty((BLOCK, K), np.int64),
         np.empty(BLOCK, np.int64),
         np.empty((BLOCK, outcomes.shape[1])),
     )
-    least = int(micros[order].min())
-    users = features, logged, outcomes, micros, pays_all, least, actions, prices, near
+    least = int(micros.take(order, axis=0).min())
+    users = features, logged, outcomes, micros, pays_all, least, ends, actions, matched, path, near
     kernel = _compiled(policy.composition)
     kernel(policy.counts, policy.memory, order[:0], *users)  # compiles before the clock runs
     before, began = policy.spent, time.perf_counter()
     came = kernel(policy.counts, policy.memory, order, *users)
     seconds = time.perf_counter() - began
-    taken = np.broadcast_to(logged, (len(features),))[order] if len(logged) == 1 else logged[order]
-    matched = ((taken < 0) | (taken == actions)) & (np.arange(n) < came)
-    return Course(actions, prices, matched, came, policy.spent - before, seconds)
+    path = path[: np.searchsorted(ends, came) + 1] if came else path[:0]
+    path[:, 1] /= MICROS
+    return Course(actions, matched, path, came, policy.spent - before, seconds)
 
 
 @cache

@@ -22,12 +22,10 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from bccb.errors import InputError
 from bccb.evaluate.overlap import chance_of
-from bccb.evaluate.proposals import Course, drive
-from bccb.money import MICROS
+from bccb.evaluate.proposals import drive
 from bccb.policy import Policy
 from bccb.types import Floats, Ints, Log
 
@@ -71,50 +69,51 @@ def replay(policy: Policy, log: Log, order: Ints | None = None) -> Replay:
     """
     policy.check(log.features.shape[1], log.treatments)
     odds = _odds(log)
-    rows = np.arange(log.users) if order is None else np.ascontiguousarray(order)
-    if rows.dtype != np.int64 or rows.ndim != 1 or not rows.size:
-        raise InputError("order", order, "a list of row numbers")
-    if rows.min() < 0 or rows.max() >= log.users:
-        raise InputError("order", order, f"row numbers from 0 to {log.users - 1}")
-    outcomes = log.outcomes[:, None]
-    run = drive(policy, rows, log.features, log.micros, log.actions, outcomes, pays_all=False)
-    came = rows[: run.users]
-    actions, logged, y = run.actions[: run.users], log.actions[came], log.outcomes[came]
-    followed = (actions > 0) & (logged == actions)
-    against = np.where((actions > 0) & (logged == 0), -y * _of_rows(odds, came, actions), 0.0)
-    weights = np.where(followed, y, against)
-    incremental = float(np.cumsum(weights)[-1]) if came.size else 0.0
+    rows = np.arange(log.users) if order is None else _checked(order, log.users)
+    run = drive(
+        *(policy, rows, log.features, log.micros, log.actions, log.outcomes[:, None]),
+        pays_all=False,
+        points=POINTS,
+    )
+    came, actions = rows[: run.users], run.actions[: run.users]
+    proposed = actions > 0
+    telling = np.flatnonzero((log.outcomes.take(came) > 0.0) & proposed)
+    weights = _weights(log, odds, came[telling], actions[telling])
+    incremental = float(np.cumsum(weights)[-1]) if weights.size else 0.0
     variance = float((weights**2).sum()) - incremental**2 / max(run.users, 1)
+    paid = np.flatnonzero(run.matched[: run.users] & proposed)
+    conversions = np.append(0.0, np.cumsum(log.outcomes.take(came[paid])))
+    by_then = conversions[np.searchsorted(paid, run.path[:, 0].astype(np.int64))]
+    matched = int(np.count_nonzero(run.matched))
     return Replay(
-        conversions=float(y[followed].sum()),
+        conversions=float(conversions[-1]),
         incremental=incremental,
         incremental_se=math.sqrt(max(variance, 0.0)),
         spend=run.spend,
-        treated=int(followed.sum()),
-        matched=int(run.matched.sum()),
+        treated=len(paid),
+        matched=matched,
         encountered=run.users,
-        proposed=float((actions > 0).mean()) if came.size else 0.0,
-        realised=int(followed.sum()) / max(int(run.matched.sum()), 1),
+        proposed=int(np.count_nonzero(proposed)) / max(run.users, 1),
+        realised=len(paid) / max(matched, 1),
         seconds=run.seconds,
-        trajectory=_trajectory(log, rows, run, followed),
+        trajectory=np.column_stack((run.path, by_then)),
     )
 
 
-def _of_rows(odds: Floats, rows: Ints, actions: Ints) -> Floats:
-    """The odds of these actions in these rows."""
-    return odds[rows % len(odds), actions]
+def _checked(order: Ints, users: int) -> Ints:
+    rows = np.ascontiguousarray(order)
+    if rows.dtype != np.int64 or rows.ndim != 1 or not rows.size:
+        raise InputError("order", order, "a list of row numbers")
+    if rows.min() < 0 or rows.max() >= users:
+        raise InputError("order", order, f"row numbers from 0 to {users - 1}")
+    return rows
 
 
-def _trajectory(log: Log, rows: Ints, run: Course, followed: npt.NDArray[np.bool_]) -> Floats:
-    """Some points on the way: users, spend, price, conversions."""
-    if not run.users:
-        return np.zeros((0, 4))
-    ends = -(-np.arange(1, POINTS + 1) * len(rows) // POINTS)
-    at = np.unique(np.append(ends[ends < run.users], run.users)) - 1
-    came, chosen = rows[: run.users], np.maximum(run.actions[: run.users] - 1, 0)
-    spend = np.cumsum(np.where(followed, log.micros[came, chosen], 0)) / MICROS
-    conversions = np.cumsum(np.where(followed, log.outcomes[came], 0.0))
-    return np.column_stack((at + 1.0, spend[at], run.prices[at], conversions[at]))
+def _weights(log: Log, odds: Floats, rows: Ints, proposed: Ints) -> Floats:
+    """The terms of the incremental conversions that these rows give."""
+    y, logged = log.outcomes[rows], log.actions[rows]
+    against = np.where(logged == 0, -y * odds[rows % len(odds), proposed], 0.0)
+    return np.where(logged == proposed, y, against)
 
 
 def _odds(log: Log) -> Floats:
