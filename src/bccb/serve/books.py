@@ -13,7 +13,7 @@ from bccb.serve.problem import unknown
 from bccb.serve.quarantine import Quarantined, quarantined
 from bccb.serve.recovery import OtherCodeError, code_of, fold, snapshot_of
 from bccb.serve.terms import Terms
-from bccb.serve.work import seconds_per_user, users_at_once
+from bccb.serve.work import SECONDS_PER_PENDING, seconds_per_user, users_at_once
 from bccb.wire import MOST_BATCH
 
 SNAPSHOT_EVERY = 5_000  # events of a campaign
@@ -133,6 +133,13 @@ class Books:
         if not isinstance(campaign, Campaign):
             return 0.0
         return users * seconds_per_user(campaign.machine)
+
+    def seconds_to_report(self, id_: str) -> float:
+        """How long a report takes, which looks at every user who waits: an estimate."""
+        campaign = self._campaigns.get(id_)
+        if not isinstance(campaign, Campaign):
+            return 0.0
+        return SECONDS_PER_PENDING * (campaign.pending.last - campaign.pending.first + 1)
 
     def users_at_once(self, id_: str) -> int:
         """How many users of a list are handled at once in this campaign."""

@@ -30,7 +30,7 @@ SHOWING = 20_000  # milliseconds for the page
 MONEY = ("budget", "spent", "reserved", "remaining")
 
 
-COUNTS = ("decisions", "treated", "open")
+COUNTS = ("decisions", "treated", "pending", "conversions", "too_late")
 
 
 class Service:
@@ -177,8 +177,8 @@ def check_figures(page: Page, report: dict[str, Any]) -> None:
     expect(figure(page, "decisions")).to_have_attribute(
         "data-value", str(campaign["decisions"]), timeout=SHOWING
     )
-    expect(figure(page, "open")).to_have_attribute(
-        "data-value", str(campaign["open"]), timeout=SHOWING
+    expect(figure(page, "pending")).to_have_attribute(
+        "data-value", str(campaign["pending"]), timeout=SHOWING
     )
     for name in (*MONEY, *COUNTS):
         assert raw(page, name) == str(campaign[name]), name
