@@ -52,5 +52,6 @@ export function showArms(arms) {
     if (body.rows[number] === undefined) body.append(makeRow(number));
     fillRow(body.rows[number], arm, most, decimals);
   });
+  byId("arms-early").hidden = !arms.some((arm) => arm.rate === null && arm.outcomes > 0);
   write(byId("arms-most"), percent(most, Math.max(0, -Math.floor(Math.log10(100 * most)))));
 }
