@@ -67,6 +67,10 @@ def test_nothing_overflows_at_360_pixels(service: Service, campaign: str, tab: W
     page.locator("#spend-plot canvas").wait_for()
     page.get_by_text("The same as a table").first.click()
     assert overflow(page) <= 0
+    cells = page.locator("#arms td:not(.picture)")
+    assert cells.count() == 10
+    for cell in cells.all():  # none covers the next one
+        assert cell.evaluate("cell => cell.scrollWidth <= cell.clientWidth"), cell.inner_text()
 
 
 def test_a_change_to_dark_recolours_the_page_and_its_charts(
