@@ -89,9 +89,10 @@ def plan(books: Books, at: int, reports: Reports) -> Plan:
         if item.value is UNSET and not campaign.terms.shadow:
             raise missing(f"{where}value")
         action = _done(planned, decided, item, where)
-        value, status = _take(planned, at, decided, item, action, where)
+        waits = decided.end is None and not _late(campaign, at, decided)
+        value, status = _take(planned, waits, decided, item, action, where)
         planned.answers.append(OutcomeAnswer(item.decision_id, value, status))
-        if decided.end is None and _late(campaign, at, decided):
+        if decided.end is None and not waits:
             planned.ended[item.decision_id] = decided
     return planned
 
@@ -122,9 +123,12 @@ def _done(planned: Plan, known: Known, item: OutcomeItem, where: str) -> int:
 
 
 def _take(
-    planned: Plan, at: int, known: Known, item: OutcomeItem, action: int, where: str
+    planned: Plan, waits: bool, known: Known, item: OutcomeItem, action: int, where: str
 ) -> tuple[float | None, ReportStatus]:
-    """Plan one report: the outcome that counts once it is in, and how it is received."""
+    """Plan one report: the outcome that counts once it is in, and how it is received.
+
+    ``waits`` says that the decision has no end, and its window has not passed.
+    """
     campaign, id_, end = planned.campaign, item.decision_id, known.end
     alone = item.value is UNSET  # the action, and no outcome
     # without the sign of zero, which SQLite does not keep: seals would not fit
@@ -140,7 +144,7 @@ def _take(
             detail = f"decision {id_!r} has the outcome {before[0]:g} already"
             raise conflict("outcome-differs", detail, f"{where}{'action' if alone else 'value'}")
         return before[0], "already_recorded"
-    if end is None and not _late(campaign, at, known):
+    if waits:
         if not alone:
             planned.reported[id_] = known, (value, action)
             return value, "recorded"
