@@ -1,9 +1,10 @@
 """Kill the service again and again under load, and check that nothing acknowledged was lost.
 
-Sixteen clients decide, report, cancel, settle and add money; at random moments the server gets
-SIGKILL and is started again on the same ledger. What was acknowledged must come back to the byte,
-what was not is sent again, and no campaign may ever have spent more than its budget. The last line
-is the verdict; the exit status is 1 unless all its counts but the kills are 0.
+Sixteen clients decide, report, cancel, settle and add money; in one campaign they report little but
+conversions, late, and some of them after the window. At random moments the server gets SIGKILL and
+is started again on the same ledger. What was acknowledged must come back to the byte, what was not
+is sent again, and no campaign may ever have spent more than its budget. The last line is the
+verdict; the exit status is 1 unless all its counts but the kills are 0.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from rich.progress import Progress
 from bench.service import checks
 from bench.service.books import Reader
 from bench.service.clients import Client
-from bench.service.memory import Book, Decision, Faults
+from bench.service.memory import LATE, Book, Decision, Faults
 from bench.service.process import PROGRAM, Server, ServerError, run_bccb
 
 EXAMPLES = """\
@@ -54,6 +55,7 @@ def campaign_requests() -> list[dict[str, Any]]:
     }
     return [
         {**base, "name": "windows that pass", "budget": "1000", "outcome_window_seconds": 1},
+        {**base, "name": LATE, "budget": "1000", "outcome_window_seconds": 6},
         {**base, "name": "two treatments", "budget": "1000", "treatments": ["email", "call"]},
         {**base, "name": "an end", "budget": "1000", "horizon": {"ends_at": ends_at}},
         {**base, "name": "no money", "budget": "2.0000009", "policy": {"name": "thompson"}},
@@ -193,10 +195,12 @@ def main(arguments: list[str] | None = None) -> None:
         faults.add("state_mismatch", str(error))
     for example in faults.examples:
         notes.print(example, markup=False)
+    late = sum(one.late and one.reported > 0 for book in harness.books for one in book.known())
     answered = sum(client.answered for client in harness.clients)
     decisions = sum(len(book.decisions) for book in harness.books)
     lasted = time.perf_counter() - began
-    notes.print(f"{answered:,} answers, {decisions:,} decisions, {lasted:.0f} s")
+    counts = f"{decisions:,} decisions, {late:,} conversions too late"
+    notes.print(f"{answered:,} answers, {counts}, {lasted:.0f} s")
     failed = any(faults.counts.values())
     if failed:
         notes.print(f"the ledger and what the server printed are in {folder}")

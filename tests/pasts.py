@@ -27,7 +27,7 @@ from bccb.serve.problem import ProblemError
 from bccb.serve.users import UserRows
 from bccb.wire import CampaignRequest, DecisionRequest, OutcomeItem, decoder
 
-ALL_KINDS = {kind.value for kind in Kind} - {Kind.CLOSED}
+ALL_KINDS = {kind.value for kind in Kind} - {Kind.CLOSED, Kind.DONE}
 SECOND = 1_000_000
 WINDOW = 60  # seconds
 BODY: dict[str, Any] = {

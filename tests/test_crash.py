@@ -17,12 +17,12 @@ from bench.service.process import Server
 SCHEMA = """
 CREATE TABLE campaigns (key, sequence, id, budget, spent, reserved);
 CREATE TABLE journal (campaign, sequence, kind, decision, money);
-INSERT INTO campaigns VALUES (1, 8, 'c', 1000000, 300000, 200000);
+INSERT INTO campaigns VALUES (1, 9, 'c', 1000000, 300000, 200000);
 INSERT INTO journal VALUES
     (1, 1, 'opened', NULL, 900000), (1, 2, 'decision', 'a', 300000),
     (1, 3, 'decision', 'b', 400000), (1, 4, 'cancellation', 'b', 400000),
     (1, 5, 'decision', 'd', 250000), (1, 6, 'settlement', 'd', 200000),
-    (1, 7, 'outcome', 'a', 0), (1, 8, 'budget', 'more', 100000);
+    (1, 7, 'outcome', 'a', 0), (1, 8, 'budget', 'more', 100000), (1, 9, 'too_late', 'd', 0);
 """
 # bccb itself, but it begins again and again where it was when it first found a campaign
 FORGETFUL = """
@@ -117,8 +117,9 @@ def look(tmp_path: Path) -> Callable[[str], dict[str, int]]:
             file.executescript(SCHEMA + tampering)
         file.close()
         recorded = {"outcome": {"status": "recorded"}}
+        late = {"outcome": {"status": "too_late"}, "reported": 1.0}
         known = [decision("a", "0.3", **recorded), decision("b", "0.4", cancelled={})]
-        known.append(decision("d", "0.25", settled={}, settled_cost="0.2"))
+        known.append(decision("d", "0.25", settled={}, settled_cost="0.2", **late))
         book = Book("c", {}, {one.id: one for one in known}, {"more": "0.1"})
         Reader(path, faults).check([book], {"c": known}, anew=True)
         assert re.fullmatch(r"kills=1( \w+=\d+){4}", faults.line(1))
@@ -140,7 +141,8 @@ def look(tmp_path: Path) -> Callable[[str], dict[str, int]]:
         ("DELETE FROM journal WHERE kind = 'outcome'", {"lost": 2}),
         ("UPDATE journal SET decision = 'e' WHERE decision = 'a'", {"lost": 1}),
         ("UPDATE journal SET decision = 'less' WHERE decision = 'more'", {"lost": 1}),
-        ("INSERT INTO journal VALUES (1, 9, 'decision', 'a', 300000)", {"doubled": 1}),
+        ("DELETE FROM journal WHERE kind = 'too_late'", {"lost": 1}),
+        ("INSERT INTO journal VALUES (1, 10, 'decision', 'a', 300000)", {"doubled": 1}),
     ],
 )
 def test_a_look_into_the_file_finds_what_is_wrong(
@@ -161,17 +163,19 @@ def test_an_answer_that_changes_is_doubled() -> None:
 
 def test_money_is_what_the_answers_add_up_to() -> None:
     known = [
-        decision("a", "0.3000001", outcome={"status": "recorded"}),
+        decision("a", "0.3000001", outcome={"status": "recorded", "value": 1.0}, reported=1.0),
         decision("b", "0.4", cancelled={}),
         decision("d", "0.25", settled={}, settled_cost="0.2"),
-        decision("e", "0.1"),
+        decision("e", "0.1", outcome={"status": "too_late", "value": 0.0}, reported=1.0),
     ]
     book = Book("c", {"budget": "1.0000009"}, {one.id: one for one in known}, {"more": "0.1"})
     assert book.money() == {
         "budget": 1_100_000,
         "paid": 600_001,
-        "spent": 500_001,
+        "spent": 600_001,
         "decisions": 4,
+        "conversions": 1.0,
+        "too_late": 1,
     }
-    assert book.open() == 2
+    assert book.pending() == 1
     assert cost_micros("0.0000001") == 1

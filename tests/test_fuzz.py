@@ -184,7 +184,7 @@ def answer(id_: str, remaining: str, treatment: str | None = "mail", **more: Any
 
 def view_of(book: Book, **more: Any) -> dict[str, Any]:
     answers = {"status": "running", "budget": "1.00", "spent": "0.00", "reserved": "0.40"}
-    counts = {"remaining": "0.60", "decisions": 1, "treated": 1, "open": 1}
+    counts = {"remaining": "0.60", "decisions": 1, "treated": 1, "pending": 1}
     return {**book.view, **answers, **counts, **more}
 
 
@@ -244,7 +244,7 @@ def test_an_answer_that_changes_is_lost(book: Book, change: dict[str, Any]) -> N
         ({"reserved": "0.30", "remaining": "0.70"}, "disagreed"),
         ({"budget": "2.00", "remaining": "1.60"}, "disagreed"),
         ({"status": "paused"}, "disagreed"),
-        ({"open": 0}, "disagreed"),
+        ({"pending": 0}, "disagreed"),
         ({"name": "winter"}, "lost"),
         ({"policy": {"params": {"threshold": 0.0}}}, "lost"),
     ],
@@ -257,7 +257,7 @@ def test_a_wrong_view_is_counted(book: Book, change: dict[str, Any], counter: st
 
 def test_a_window_that_may_have_passed_leaves_both_open(book: Book) -> None:
     book.decided([user("a")], [answer("a", "0.60")], AT)
-    swept = {"open": 0, "spent": "0.40", "reserved": "0.00"}
+    swept = {"pending": 0, "spent": "0.40", "reserved": "0.00"}
     assert taken(book, lambda: looks.check_view(book, view_of(book), LATER)) == {}
     assert taken(book, lambda: looks.check_view(book, view_of(book, **swept), LATER)) == {}
 

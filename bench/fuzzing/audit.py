@@ -95,7 +95,7 @@ def await_sweep(session: Session) -> None:
 def _swept(session: Session, book: Book, late: list[DecisionRow]) -> bool:
     call = calling("GET", f"/v1/campaigns/{book.id}")
     with suppress(BrokenError, *WRONG):
-        if session.read(call, session.wire.ask(call))["open"] > book.open - len(late):
+        if session.read(call, session.wire.ask(call))["pending"] > book.open - len(late):
             return False
         for row in late:
             book.expire(row)

@@ -32,7 +32,7 @@ def check_view(book: Book, view: Any, at: Span) -> None:
     if exact != expected:
         counter = "lost" if view["decisions"] < len(book.rows) else "disagreed"
         raise book.broken(f"it is {exact}, by the answers {expected}", counter)
-    _check_sums(book, view["open"], reserved, at)
+    _check_sums(book, view["pending"], reserved, at)
     book.check_left(left, at)
 
 

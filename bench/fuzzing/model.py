@@ -30,7 +30,10 @@ CHANGING = {
     "remaining",
     "decisions",
     "treated",
-    "open",
+    "pending",
+    "conversions",
+    "median_delay_seconds",
+    "too_late",
 }
 
 Report = tuple[float, str | None]  # an outcome, and what was done

@@ -116,10 +116,10 @@ def check_money(server: Server, books: Iterable[Book], faults: Faults) -> None:
         if spent + reserved > budget or expected["paid"] > expected["budget"]:
             faults.add("overspent", f"{now}, by the answers {expected}")
         found = {**expected, "budget": budget, "paid": spent + reserved}
-        found["decisions"] = now["decisions"]
+        found |= {name: now[name] for name in ("decisions", "conversions", "too_late")}
         if not book.expires:
             found["spent"] = spent
-            expected["open"], found["open"] = book.open(), now["open"]
+            expected["pending"], found["pending"] = book.pending(), now["pending"]
         if found != expected or budget_micros(now["remaining"]) != budget - spent - reserved:
             faults.add("state_mismatch", f"campaign {now}: {found}, by the answers {expected}")
 

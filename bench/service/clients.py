@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,10 @@ from bench.service.memory import Book, Decision, Faults, money_of
 from bench.service.wire import Connection, connect, request_bytes
 
 LARGEST = 60  # decisions in a list
+REMEMBERED = 400  # decisions of its own that a client goes on with
+# Of a campaign whose conversions are reported late: how many users convert, after how many seconds
+# on average, and how seldom anything else is reported.
+CONVERSIONS, DELAY, ZEROS = 0.3, 2.5, 0.03
 NOT_NOW = 503
 
 
@@ -124,8 +129,11 @@ class Client:
                 return
             for body, one in zip(bodies, answers, strict=True):
                 book.remember(body, one, self.faults)
-                self.own.append((book, book.decisions[body["decision_id"]]))
-            del self.own[:-200]
+                made = book.decisions[body["decision_id"]]
+                if book.reports_late and self.draws.random() < CONVERSIONS:
+                    made.due = time.monotonic() + self.draws.expovariate(1 / DELAY)
+                self.own.append((book, made))
+            del self.own[:-REMEMBERED]
 
         path = f"/v1/campaigns/{book.id}/decisions"
         request = request_bytes("POST", path, bodies[0] if single else bodies)
@@ -134,11 +142,15 @@ class Client:
     def report(self, book: Book) -> Attempt | None:
         """Outcomes: mostly one, at times a list."""
         waiting = self._own(book, lambda one: one.outcome is None and one.cancelled is None)
+        zeros = not book.reports_late or self.draws.random() < ZEROS
+        if book.reports_late and not zeros:
+            now = time.monotonic()
+            waiting = [one for one in waiting if one.due <= now]
         if not waiting:
             return None
         single = self.draws.random() < 0.7
         chosen = waiting[:1] if single else waiting[: self.draws.randint(1, LARGEST)]
-        values = [float(self.draws.random() < 0.3) for _ in chosen]
+        values = [float(not zeros or self.draws.random() < 0.3) for _ in chosen]
 
         def check(status: int, answer: Any, tries: int) -> None:
             if status != 200:

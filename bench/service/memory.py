@@ -5,12 +5,14 @@ This is the second opinion on the service's money: added up from what went over 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
+LATE = "late conversions"  # the campaign of which little but conversions is reported, and late
 SHOWN = 10  # faults of a kind that are shown in full
 COUNTERS = ("overspent", "lost", "doubled", "state_mismatch")
 
@@ -64,6 +66,7 @@ class Decision:
     cancelled: dict[str, Any] | None = None
     settled: dict[str, Any] | None = None
     settled_cost: str = ""
+    due: float = math.inf  # when its conversion happens, if it does, by this process's clock
     closed: bool = False  # the server said that it is too late for anything but an outcome
 
     @property
@@ -116,6 +119,15 @@ class Book:
         """Whether windows are short enough to pass while the harness runs."""
         return bool(self.request["outcome_window_seconds"] < 3600)
 
+    @property
+    def reports_late(self) -> bool:
+        """Whether its clients report conversions late, and hardly anything else."""
+        return self.request.get("name") == LATE
+
+    def known(self) -> list[Decision]:
+        """All decisions that were acknowledged."""
+        return list(self.decisions.values())
+
     def remember(self, request: dict[str, Any], answer: dict[str, Any], faults: Faults) -> None:
         """Take the answer to a decision, which may have been answered before."""
         known = self.decisions.get(request["decision_id"])
@@ -130,14 +142,19 @@ class Book:
         """Micros granted so far."""
         return sum(map(budget_micros, (self.request["budget"], *self.added.values())))
 
-    def money(self) -> dict[str, int]:
+    def money(self) -> dict[str, float]:
         """Micros and counts as they must be, once nothing is under way."""
-        found = self.decisions.values()
+        found = self.known()
         paid = sum(one.paid for one in found)
         final = sum(one.paid for one in found if one.is_final)
-        return {"budget": self.budget, "paid": paid, "spent": final, "decisions": len(found)}
+        counts = {
+            "decisions": len(found),
+            "conversions": sum(one.outcome["value"] for one in found if one.outcome is not None),
+            "too_late": sum(one.late and one.reported > 0 for one in found),
+        }
+        return {"budget": self.budget, "paid": paid, "spent": final, **counts}
 
-    def open(self) -> int:
+    def pending(self) -> int:
         """Decisions that wait for an outcome."""
         return sum(one.outcome is None and one.cancelled is None for one in self.decisions.values())
 

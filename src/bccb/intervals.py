@@ -20,7 +20,7 @@ class Interval:
     high: float
 
 
-def wilson(rate: float, users: int) -> Interval:
+def wilson(rate: float, users: float) -> Interval:
     """Wilson's score interval of a rate: all p with |rate - p| <= z sqrt(p (1 - p) / n).
 
     >>> wilson(0.0, 100).low, round(wilson(0.0, 100).high, 4)

@@ -179,7 +179,23 @@ class Campaign(Answer, frozen=True):
     remaining: Annotated[Money, Meta(description="budget - spent - reserved")]
     decisions: int
     treated: int
-    open: Annotated[int, Meta(description="Decisions whose outcome is not known yet.")]
+    pending: Annotated[
+        int, Meta(description="Decisions without an outcome yet, whose window has not ended.")
+    ]
+    conversions: Annotated[
+        float, Meta(description="The sum of all outcomes that were reported within their window.")
+    ]
+    median_delay_seconds: Annotated[
+        float | None,
+        Meta(
+            description="Half of the conversions are reported within so many seconds of their "
+            "decision; null while too few were reported."
+        ),
+    ]
+    too_late: Annotated[
+        int,
+        Meta(description="Conversions that were reported after their window: not learned."),
+    ]
 
 
 class CampaignList(Answer, frozen=True):
@@ -255,11 +271,18 @@ class DecisionColumnsAnswer(Answer, frozen=True):
 class OutcomeRequest(Body):
     """What became of one decision."""
 
-    value: Outcome
+    value: Annotated[
+        Outcome | UnsetType,
+        Meta(
+            description="Left out only in shadow campaigns, where the action alone can be told "
+            "before the outcome is known."
+        ),
+    ] = UNSET
     action: Annotated[
         str | UnsetType | None,
         Meta(
-            description="Only in shadow campaigns: the treatment your system gave, null for none."
+            description="Only in shadow campaigns: the treatment your system gave, null for none. "
+            "It needs to be told once."
         ),
     ] = UNSET
 
@@ -274,7 +297,9 @@ class OutcomeAnswer(Answer, frozen=True):
     """How a reported outcome was taken."""
 
     decision_id: str
-    value: Annotated[float, Meta(description="What counts now.")]
+    value: Annotated[
+        float | None, Meta(description="What counts now; null while no outcome is known.")
+    ]
     status: outcome.ReportStatus
 
 
@@ -310,7 +335,13 @@ class ArmFigures(Answer, frozen=True):
     decisions: int
     outcomes: Annotated[int, Meta(description="How many of their outcomes are known.")]
     conversions: float
-    rate: Annotated[Figure | None, Meta(description="Conversions of those whose outcome is known.")]
+    rate: Annotated[
+        Figure | None,
+        Meta(
+            description="Conversions per user, where a pending one counts in part: as far as "
+            "conversions are usually reported by then. null while that is not known."
+        ),
+    ]
 
 
 class Series(Answer, frozen=True):
@@ -324,6 +355,32 @@ class Series(Answer, frozen=True):
         Meta(description="What even spending over the horizon would have spent."),
     ]
     price: tuple[float, ...]
+
+
+class ArmDelays(Answer, frozen=True):
+    """How late the conversions of one action are reported."""
+
+    treatment: Annotated[str | None, Meta(description="null: left alone")]
+    reports: Annotated[int, Meta(description="Conversions that its curve rests on.")]
+    shares: Annotated[
+        tuple[float, ...],
+        Meta(description="The share of its conversions that is reported by each age."),
+    ]
+
+
+class Delays(Answer, frozen=True):
+    """How late conversions are reported, as the campaign has learned it.
+
+    With few reports it is mostly what is assumed of any campaign.
+    """
+
+    seconds: Annotated[
+        tuple[float, ...],
+        Meta(description="Ages, since the decision; the last one is the window."),
+    ]
+    arms: Annotated[
+        tuple[ArmDelays, ...], Meta(description="Left alone first, then the treatments.")
+    ]
 
 
 class Report(Answer, frozen=True):
@@ -345,6 +402,7 @@ class Report(Answer, frozen=True):
         Meta(description="When the money ends at the recent speed; null if that is not known."),
     ]
     series: Series
+    delays: Delays
 
 
 class Problem(Answer, frozen=True):

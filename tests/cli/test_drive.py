@@ -90,7 +90,7 @@ def test_simulated_users_answer_as_the_world_says(
     ran = drive("--users", 60, *FAST, "--batch", 7, "--seed", 3)
     assert ran.status == 0, ran
     campaign = driven(client, ran)
-    assert (campaign.mode, campaign.decisions, campaign.open) == ("live", 60, 0)
+    assert (campaign.mode, campaign.decisions, campaign.pending) == ("live", 60, 0)
     assert campaign.spent <= campaign.budget == 20
     assert campaign.treatments == ("offer",)
     world, rows = simulate_world(60, 3, "visit"), log_of(client, campaign, tmp_path)
@@ -145,7 +145,7 @@ def test_a_trial_is_played_in_the_shadow_with_what_it_did(
     assert ran.status == 0, ran
     assert "would be spent" in ran.out
     campaign = driven(client, ran)
-    assert (campaign.mode, campaign.decisions, campaign.open) == ("shadow", 40, 0)
+    assert (campaign.mode, campaign.decisions, campaign.pending) == ("shadow", 40, 0)
     assert campaign.features == ("age", "shop=b")
     rows = {row["age"]: row for row in log_of(client, campaign, tmp_path)}
     for line in lines[1:]:
@@ -222,7 +222,7 @@ def test_ctrl_c_stops_it_and_settles_what_was_decided(url: str, client: Client) 
         env=os.environ | {"COLUMNS": "120"},
     ) as process:
         try:
-            until(lambda: any(each.open > 10 for each in new()), START_SECONDS)
+            until(lambda: any(each.pending > 10 for each in new()), START_SECONDS)
             process.send_signal(signal.SIGINT)
             out, notes = process.communicate(timeout=START_SECONDS)
         finally:
@@ -232,7 +232,7 @@ def test_ctrl_c_stops_it_and_settles_what_was_decided(url: str, client: Client) 
     assert "Traceback" not in notes
     campaign = client.campaign(new()[0])
     assert campaign.decisions > 10
-    assert campaign.open == 0
+    assert campaign.pending == 0
 
 
 @pytest.mark.parametrize(

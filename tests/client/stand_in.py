@@ -33,7 +33,10 @@ CAMPAIGN: dict[str, Any] = {
     "remaining": "9.70",
     "decisions": 3,
     "treated": 1,
-    "open": 2,
+    "pending": 2,
+    "conversions": 1.0,
+    "median_delay_seconds": None,
+    "too_late": 0,
 }
 
 

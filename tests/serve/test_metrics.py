@@ -22,7 +22,28 @@ def test_the_money_of_a_campaign_is_that_of_its_view(service: Service) -> None:
         answer = float(service.campaign(campaign)[name])
         assert value(service, f"bccb_campaign_{name}", campaign) == answer
     assert value(service, "bccb_campaign_decisions", campaign) == 3
-    assert value(service, "bccb_campaign_open", campaign) == 2
+    assert value(service, "bccb_campaign_pending", campaign) == 2
+    assert value(service, "bccb_campaign_conversions", campaign) == 1
+    assert value(service, "bccb_campaign_median_delay_seconds", campaign) is None
+
+
+def test_late_conversions_and_their_median_delay_are_counted(service: Service) -> None:
+    campaign = service.open(outcome_window_seconds=100)["id"]
+    for i in range(40):
+        service.decide(campaign, f"d{i}", "0.10")
+    service.clock.advance(30)
+    for i in range(20):
+        service.outcome(campaign, f"d{i}", 1)
+    service.clock.advance(71)
+    service.sweep()
+    for i in range(20, 23):
+        service.outcome(campaign, f"d{i}", 1)
+    view = service.campaign(campaign)
+    assert 20 < view["median_delay_seconds"] < 36  # all of them after 30 seconds
+    for name, expected in (("conversions", 20), ("too_late", 3), ("pending", 0)):
+        assert value(service, f"bccb_campaign_{name}", campaign) == view[name] == expected
+    median = value(service, "bccb_campaign_median_delay_seconds", campaign)
+    assert median == view["median_delay_seconds"]
 
 
 def test_every_commit_and_its_events_are_counted(service: Service) -> None:

@@ -296,7 +296,7 @@ class Interleavings(RuleBasedStateMachine):
             rows = book.rows.values()
             assert each["status"] == book.status
             assert each["decisions"] == len(rows)
-            assert each["open"] == sum(row.status == "open" for row in rows)
+            assert each["pending"] == sum(row.status == "open" for row in rows)
             assert each["treated"] == sum(
                 row.answer["treatment"] is not None and row.status != "cancelled" for row in rows
             )

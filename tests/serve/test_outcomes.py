@@ -38,7 +38,7 @@ def test_an_outcome_spends_what_was_reserved(service: Service) -> None:
     answer = service.outcome(campaign, "a", 1).json()
     assert answer == {"decision_id": "a", "value": 1.0, "status": "recorded"}
     assert service.money(campaign) == ("1.00", "0.00", "99.00")
-    assert service.campaign(campaign)["open"] == 0
+    assert service.campaign(campaign)["pending"] == 0
 
 
 def test_an_outcome_counts_once(service: Service) -> None:
@@ -65,7 +65,7 @@ def test_an_outcome_before_its_decision_is_refused(service: Service) -> None:
     service.decide(campaign, "b")
     listed = service.post(f"{campaign}/outcomes", [item("b", 1), item("a", 1)])
     refused(listed, 404, "1.decision_id")
-    assert service.campaign(campaign)["open"] == 1  # nothing of the list was taken
+    assert service.campaign(campaign)["pending"] == 1  # nothing of the list was taken
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, "1", None, True, [1]])
@@ -75,7 +75,7 @@ def test_an_outcome_is_a_number_from_0_to_1(service: Service, value: Any) -> Non
     refused(service.outcome(campaign, "a", value), 422, "value")
     listed = service.post(f"{campaign}/outcomes", [item("a", 1), item("a", value)])
     refused(listed, 422, "1.value")
-    assert service.campaign(campaign)["open"] == 1
+    assert service.campaign(campaign)["pending"] == 1
 
 
 def test_minus_zero_is_zero_also_after_a_restart(service: Service) -> None:
@@ -155,6 +155,54 @@ def test_a_late_outcome_may_stand_twice_in_a_list(service: Service) -> None:
         service.sweep()
 
 
+@pytest.mark.parametrize("swept", [False, True])
+def test_a_conversion_that_comes_too_late_is_counted_once_and_not_learned(
+    service: Service, swept: bool
+) -> None:
+    campaign = service.open(outcome_window_seconds=60, policy={"name": "pooled-bayes"})["id"]
+    for id_ in "abc":
+        service.decide(campaign, id_)
+    service.outcome(campaign, "c", 1)
+    service.clock.advance(61)
+    service.sweep()
+    learned = service.books.campaign(campaign).machine.memory.copy()
+    if not swept:  # two more whose windows have passed, and nobody has looked
+        for id_ in "de":
+            service.decide(campaign, id_)
+        service.clock.advance(61)
+    late, zero = ("a", "b") if swept else ("d", "e")
+    for _ in range(2):
+        assert service.outcome(campaign, late, 1).json()["status"] == "too_late"
+        answers = service.done(f"{campaign}/outcomes", [item(late, 1), item(late, 0.5)])
+        assert [each["status"] for each in answers] == ["too_late", "too_late"]
+        service.outcome(campaign, zero, 0)  # that is what counts already
+        assert service.campaign(campaign)["too_late"] == 1
+        assert service.campaign(campaign)["conversions"] == 1.0
+        service.engine.trouble = "no snapshot is kept when it stops"
+        service.restart()
+    if swept:
+        assert (service.books.campaign(campaign).machine.memory == learned).all()
+    service.restart()  # from a snapshot, this time
+    assert service.campaign(campaign)["too_late"] == 1
+    assert service.campaign(campaign)["pending"] == 0
+
+
+def test_a_list_counts_each_late_conversion_and_nothing_of_a_refused_list(
+    service: Service,
+) -> None:
+    campaign = service.open(outcome_window_seconds=60)["id"]
+    service.done(f"{campaign}/decisions", [user(id_) for id_ in "abc"])
+    service.clock.advance(61)
+    refused(
+        service.post(f"{campaign}/outcomes", [item("a", 1), item("nobody", 1)]),
+        404,
+        "1.decision_id",
+    )
+    assert service.campaign(campaign)["too_late"] == 0
+    service.done(f"{campaign}/outcomes", [item("a", 1), item("b", 0), item("c", 0.2)])
+    assert service.campaign(campaign)["too_late"] == 2
+
+
 def test_only_windows_that_have_passed_are_swept(service: Service) -> None:
     campaign = service.open(outcome_window_seconds=60)["id"]
     for id_ in "abc":
@@ -162,11 +210,11 @@ def test_only_windows_that_have_passed_are_swept(service: Service) -> None:
         service.clock.advance(30)
     service.clock.advance(1)  # 91 s after a, 61 s after b, 31 s after c
     service.sweep()
-    assert service.campaign(campaign)["open"] == 1
+    assert service.campaign(campaign)["pending"] == 1
     service.sweep()
     service.clock.advance(30)
     service.sweep()
-    assert service.campaign(campaign)["open"] == 0
+    assert service.campaign(campaign)["pending"] == 0
 
 
 def test_many_windows_that_pass_at_once_are_all_swept(service: Service) -> None:
@@ -176,7 +224,7 @@ def test_many_windows_that_pass_at_once_are_all_swept(service: Service) -> None:
     service.outcome(campaign, "d7", 1)
     service.clock.advance(61)
     service.sweep()
-    assert service.campaign(campaign)["open"] == 0
+    assert service.campaign(campaign)["pending"] == 0
     assert arms(service, campaign)[1] == (2_500, 2_500, 1.0)
 
 
@@ -189,7 +237,7 @@ def test_a_clock_that_runs_back_holds_no_window_open(service: Service) -> None:
     service.clock.advance(-3_600)
     assert service.outcome(campaign, "a", 1).json()["status"] == "too_late"
     service.sweep()
-    assert service.campaign(campaign)["open"] == 1
+    assert service.campaign(campaign)["pending"] == 1
     service.decide(campaign, "c")
     moments = [row["at"] for row in map(json.loads, log_lines(service, campaign))]
     assert moments == sorted(moments)
@@ -341,3 +389,82 @@ def test_a_late_zero_of_a_shadow_is_too_late_since_nothing_was_recorded(
         assert service.outcome(campaign, "a", 0, action=None).json()["status"] == "too_late"
     (row,) = service.get(f"{campaign}/log").text.splitlines()
     assert '"outcome":null,"status":"expired"' in row
+
+
+def told(service: Service, campaign: str, decision: str, action: str | None) -> httpx.Response:
+    """Report the action alone."""
+    return service.ask("PUT", f"{campaign}/decisions/{decision}/outcome", {"action": action})
+
+
+def test_a_shadow_learns_from_silence_once_it_knows_the_action(service: Service) -> None:
+    terms = {"mode": "shadow", "outcome_window_seconds": 60, "policy": {"name": "pooled-bayes"}}
+    campaign = service.open(**terms)["id"]
+    service.done(f"{campaign}/decisions", [user("a"), user("b")])
+    state = service.books.campaign(campaign)
+
+    def weights() -> list[float]:
+        places = [state.pending.place(number) for number in (1, 2)]
+        return [float(state.pending.ring.weight[place]) for place in places]
+
+    service.clock.advance(30)
+    service.sweep()
+    assert weights() == [0.0, 0.0]  # nobody knows what was done
+    answer = told(service, campaign, "a", None).json()
+    assert answer == {"decision_id": "a", "value": None, "status": "recorded"}
+    assert told(service, campaign, "a", None).json()["status"] == "already_recorded"
+    service.clock.advance(15)
+    service.sweep()
+    learned, nothing = weights()
+    assert learned > 0.3
+    assert nothing == 0.0
+    service.engine.trouble = "no snapshot is kept when it stops"
+    service.restart()
+    assert service.books.campaign(campaign).to_bytes() == state.to_bytes()
+    service.clock.advance(30)
+    service.sweep()
+    assert arms(service, campaign)[0][1:] == (1, 0.0)  # a counts as none, b is not known
+    rows = [json.loads(line) for line in log_lines(service, campaign)]
+    assert [(row["treatment"], row["outcome"]) for row in rows] == [("control", 0.0), (None, None)]
+    assert told(service, campaign, "a", None).json()["status"] == "already_recorded"
+    assert told(service, campaign, "b", None).json()["status"] == "too_late"
+    assert service.outcome(campaign, "a", 0).json()["status"] == "already_recorded"
+    assert service.campaign(campaign)["too_late"] == 0
+    assert service.outcome(campaign, "a", 1).json()["status"] == "too_late"
+    assert service.campaign(campaign)["too_late"] == 1
+
+
+def test_the_action_of_a_shadow_needs_to_be_told_once_and_cannot_change(service: Service) -> None:
+    campaign = service.open(mode="shadow")["id"]
+    service.done(f"{campaign}/decisions", [user(id_) for id_ in "abc"])
+    told(service, campaign, "a", "email")
+    refused(told(service, campaign, "a", None), 409, "action", "outcome-differs")
+    refused(service.outcome(campaign, "a", 1, action=None), 409, "action", "outcome-differs")
+    assert service.outcome(campaign, "a", 1).json()["status"] == "recorded"
+    assert told(service, campaign, "a", "email").json()["value"] == 1.0
+    listed = [{"decision_id": "b", "action": "email"}, {"decision_id": "b", "value": 1}]
+    answers = service.done(f"{campaign}/outcomes", listed)
+    assert [(each["value"], each["status"]) for each in answers] == [
+        (None, "recorded"),
+        (1.0, "recorded"),
+    ]
+    assert arms(service, campaign)[1][1:] == (2, 2.0)
+    cancel(service, campaign, "c")
+    refused(told(service, campaign, "c", None), 409, None, "decision-cancelled")
+    refused(told(service, campaign, "b", "call"), 422, "action")
+
+
+def test_money_of_a_shadow_is_spent_where_it_was_told_that_both_agree(service: Service) -> None:
+    campaign = service.open(mode="shadow", outcome_window_seconds=60)["id"]
+    service.done(f"{campaign}/decisions", [user(id_) for id_ in "abc"])  # all would be treated
+    told(service, campaign, "a", "email")
+    told(service, campaign, "b", None)
+    service.clock.advance(61)
+    service.sweep()
+    assert service.money(campaign) == ("1.00", "0.00", "99.00")
+
+
+def test_without_a_value_an_outcome_of_a_live_campaign_is_refused(service: Service) -> None:
+    campaign = service.open()["id"]
+    service.decide(campaign, "a")
+    refused(service.ask("PUT", f"{campaign}/decisions/a/outcome", {}), 422, "value")
+    refused(service.post(f"{campaign}/outcomes", [{"decision_id": "a"}]), 422, "0.value")

@@ -204,7 +204,7 @@ def test_an_event_that_was_added_is_reported(path: Path, past: Past) -> None:
         "swept = sequence",
         "budget = budget + 1",
         "spent = spent - 1",
-        "reserved = reserved - 1",
+        "reserved = reserved + 1",
     ],
 )
 def test_a_changed_row_of_a_campaign_is_reported(path: Path, past: Past, change: str) -> None:

@@ -38,7 +38,10 @@ def test_a_campaign_is_reported_as_it_was_asked_for(service: Service) -> None:
         "remaining": "100.00",
         "decisions": 0,
         "treated": 0,
-        "open": 0,
+        "pending": 0,
+        "conversions": 0.0,
+        "median_delay_seconds": None,
+        "too_late": 0,
     }
 
 

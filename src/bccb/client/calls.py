@@ -175,12 +175,13 @@ def decide_columns(
 def report_outcome(
     campaign: CampaignId,
     decision_id: str,
-    value: float,
+    value: float | None,
     *,
     action: Action = AsDecided.AS_DECIDED,
 ) -> Call[OutcomeAnswer]:
     """Report what became of a decision: 1 for a conversion, 0 for none. In a shadow campaign, and
-    only there, ``action`` is the treatment that your own system gave, or None for none.
+    only there, ``action`` is the treatment that your own system gave, or None for none; with
+    ``value`` None it is told alone, before the outcome is known.
     """
     path = _path(campaign, "decisions", decision_id, "outcome")
     return _call("PUT", path, OutcomeAnswer, Outcome(decision_id, value, action).fields())

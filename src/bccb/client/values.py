@@ -68,14 +68,15 @@ class Outcome:
     """What became of one decision.
 
     In a shadow campaign, and only there, ``action`` is the treatment that your own system gave,
-    or None for none.
+    or None for none; with ``value`` None it is told alone, before the outcome is known.
     """
 
     decision_id: str
-    value: float
+    value: float | None
     action: Action = AsDecided.AS_DECIDED
 
     def fields(self) -> dict[str, Any]:
         """As the service wants it, without the id."""
         action = {} if isinstance(self.action, AsDecided) else {"action": self.action}
-        return {"value": checks.number("value", self.value), **action}
+        value = {} if self.value is None else {"value": checks.number("value", self.value)}
+        return {**value, **action}

@@ -22,6 +22,8 @@ class Kind(StrEnum):
     EXPIRY = End.EXPIRY  # no outcome within the window; money: what returned
     CANCELLATION = End.CANCELLATION  # money: what returned
     SETTLEMENT = "settlement"  # money: what the treatment cost in the end
+    DONE = "done"  # action: what the other system of a shadow campaign did
+    TOO_LATE = "too_late"  # a conversion was reported after the window: counted, not learned
     BUDGET = "budget"  # money: what was added
     AGED = "aged"  # users who wait grew older; number: the most ages that they could pass
     PAUSED = "paused"
@@ -48,19 +50,24 @@ class Event(NamedTuple):
     seal: int = 0  # checksum of this row and the seal before it
 
 
+BESIDE_END = (Kind.SETTLEMENT, Kind.DONE, Kind.TOO_LATE)  # what else follows a decision, each once
+
+
 class Known(NamedTuple):
     """What the journal has of one decision."""
 
     decision: Event
     end: Event | None = None
     settlement: Event | None = None
+    done: Event | None = None
+    too_late: Event | None = None
 
     @classmethod
     def of(cls, events: Sequence[Event]) -> Known | None:
         """From the events that carry its id; None if there was no decision."""
         by_role = {("end" if event.kind in STATUS_AFTER else event.kind): event for event in events}
         decision = by_role.get(Kind.DECISION)
-        return decision and cls(decision, by_role.get("end"), by_role.get(Kind.SETTLEMENT))
+        return decision and cls(decision, by_role.get("end"), *map(by_role.get, BESIDE_END))
 
     @property
     def names(self) -> tuple[str | None, int | None]:

@@ -180,12 +180,26 @@ class Campaign:
         return self._event(at, Kind.OUTCOME, *known.names, action, back, value)
 
     def expiring(self, at: int, known: Known) -> Event:
-        """The window has passed: no outcome counts as 0. What a shadow's user got is not known."""
-        back = known.held if self.terms.shadow else 0
+        """The window has passed: no outcome counts as 0, where it is known what was done."""
+        action = self.done(known)
+        back = known.held if action != known.decision.action else 0
         self._end(known, back)
-        if not self.terms.shadow:
-            self._learn(known.decision, known.decision.action or 0, NOT_REPORTED, at)
-        return self._event(at, Kind.EXPIRY, *known.names, money=back, value=NOT_REPORTED)
+        if action is not None:
+            self._learn(known.decision, action, NOT_REPORTED, at)
+        noted = action if self.terms.shadow else None
+        return self._event(at, Kind.EXPIRY, *known.names, noted, back, NOT_REPORTED)
+
+    def noting_action(self, at: int, known: Known, action: int) -> Event:
+        """What the other system of a shadow campaign did: the user can grow older now."""
+        number = known.decision.number or 0
+        if self.pending.is_open(number):
+            self.pending.ring.arm[self.pending.place(number)] = action
+        return self._event(at, Kind.DONE, *known.names, action)
+
+    def counting_late(self, at: int, known: Known, action: int) -> Event:
+        """A conversion was reported after the window: it is counted, and not learned."""
+        self.pending.note_too_late()
+        return self._event(at, Kind.TOO_LATE, *known.names, action)
 
     def cancelling(self, at: int, known: Known) -> Event:
         """The treatment was not delivered: its money returns, and nothing is learned."""
@@ -244,6 +258,12 @@ class Campaign:
         self.tally.note_outcome(action, value, alone)
 
     # Looking
+
+    def done(self, known: Known) -> int | None:
+        """What was done to a user; None where a shadow campaign was not told yet."""
+        if not self.terms.shadow:
+            return known.decision.action or 0
+        return None if known.done is None else known.done.action
 
     def trace(self, decision: Event) -> Floats:
         """What a decision left to learn by; its first entries are the user's features."""

@@ -156,7 +156,7 @@ def _check(
     for i, id_ in enumerate(draft.ids):
         if id_ not in made:
             continue
-        field, (decision, end, _) = asked.users.id_field(i), made[id_]
+        field, (decision, end, *_) = asked.users.id_field(i), made[id_]
         if not _same(campaign, decision, draft.features[i], draft.costs[i]):
             detail = f"decision {id_!r} was asked for with another body"
             raise conflict("id-taken", detail, field)

@@ -11,7 +11,7 @@ from bccb.data.schema import Columns
 from bccb.ledger.moment import as_time
 from bccb.ledger.port import Ledger, Reader, Resolved
 from bccb.money import MICROS
-from bccb.outcome import WITH_VALUE, End, status_of
+from bccb.outcome import WITH_VALUE, status_of
 from bccb.serve.campaign import Campaign
 from bccb.wire import encode
 
@@ -72,10 +72,11 @@ def _row(campaign: Campaign, resolved: Resolved) -> dict[str, Any]:
         "status": status_of(resolved.kind),
     }
     if terms.shadow:  # what was done is what the other system did, with a probability of its own
-        done = arms[resolved.action or 0] if resolved.kind == End.OUTCOME else None
+        told = resolved.kind in WITH_VALUE and resolved.action is not None
+        done = arms[resolved.action or 0] if told else None
         row |= {"treatment": done, "probability": None, "proposed": proposed}
         row |= {"proposed_probability": decision.probability}
-        row["outcome"] = resolved.value if resolved.kind == End.OUTCOME else None
+        row["outcome"] = resolved.value if told else None
     return row
 
 

@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 from bccb.ledger.moment import SECOND
 from bccb.money import MICROS
 from bccb.serve.books import Books
+from bccb.serve.delays import median_delay
 
 SECONDS = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 MOST_LABELLED = 100  # campaigns with figures of their own: Prometheus keeps one series for each
@@ -72,7 +73,10 @@ class _Campaigns(Collector):
                 ("spent", "What is spent of it."),
                 ("reserved", "What is held for treatments whose outcome is not known."),
                 ("decisions", "Users who were decided on."),
-                ("open", "Decisions whose outcome is not known."),
+                ("pending", "Decisions without an outcome yet, whose window has not ended."),
+                ("conversions", "The sum of all outcomes reported within their window."),
+                ("median_delay_seconds", "Half of the conversions are reported by then."),
+                ("too_late", "Conversions that were reported after their window."),
             )
         }
         campaigns = list(self.books)
@@ -82,7 +86,12 @@ class _Campaigns(Collector):
             families["spent"].add_metric(label, campaign.spent / MICROS)
             families["reserved"].add_metric(label, campaign.reserved / MICROS)
             families["decisions"].add_metric(label, campaign.machine.decisions)
-            families["open"].add_metric(label, campaign.open)
+            families["pending"].add_metric(label, campaign.open)
+            families["conversions"].add_metric(label, sum(campaign.tally.conversions))
+            families["too_late"].add_metric(label, campaign.pending.too_late)
+            median = median_delay(campaign.pending)
+            if median is not None:
+                families["median_delay_seconds"].add_metric(label, median)
         last = max((campaign.at for campaign in campaigns), default=0)
         behind = GaugeMetricFamily(
             "bccb_clock_behind_seconds",

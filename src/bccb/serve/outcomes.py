@@ -19,7 +19,6 @@ from bccb.outcome import NOT_REPORTED, ReportStatus, status_of
 from bccb.serve.books import Books
 from bccb.serve.campaign import Campaign
 from bccb.serve.problem import conflict, invalid, missing, unknown
-from bccb.serve.terms import Terms
 from bccb.serve.views import money
 from bccb.wire import DecisionState, OutcomeAnswer, OutcomeItem
 
@@ -48,25 +47,31 @@ class Reports(NamedTuple):
             yield self._replace(items=self.items[i : i + most], first=self.first + i)
 
 
-class Plan(NamedTuple):
-    """What is to be recorded, and what is answered."""
+class Plan:
+    """What is to be recorded of each decision, and what is answered."""
 
-    campaign: Campaign
-    fresh: list[tuple[Known, tuple[float, int]]]
-    late: dict[str, Known]
-    answers: list[OutcomeAnswer]
+    def __init__(self, campaign: Campaign) -> None:
+        self.campaign = campaign
+        self.done: dict[str, tuple[Known, int]] = {}  # the action alone
+        self.reported: dict[str, tuple[Known, tuple[float, int]]] = {}  # outcome and action
+        self.ended: dict[str, Known] = {}  # the window has passed, though it was not swept yet
+        self.too_late: dict[str, tuple[Known, int]] = {}  # conversions, and their action
+        self.answers: list[OutcomeAnswer] = []
 
 
 def observe(books: Books, at: int, reports: Reports) -> list[OutcomeAnswer]:
     """Record outcomes, each once."""
-    campaign, fresh, late, answers = plan(books, at, reports)
-    for decided, reported in fresh:
-        books.record(campaign, campaign.observing(at, decided, *reported))
-    for (
-        decided
-    ) in late.values():  # what was answered counts from now on, and not from the next sweep
+    planned = plan(books, at, reports)
+    campaign = planned.campaign
+    for decided, action in planned.done.values():
+        books.record(campaign, campaign.noting_action(at, decided, action))
+    for decided, (value, action) in planned.reported.values():
+        books.record(campaign, campaign.observing(at, decided, value, action))
+    for decided in planned.ended.values():  # from now on, as answered, not from the next sweep
         books.record(campaign, campaign.expiring(at, decided))
-    return answers
+    for decided, action in planned.too_late.values():
+        books.record(campaign, campaign.counting_late(at, decided, action))
+    return planned.answers
 
 
 def plan(books: Books, at: int, reports: Reports) -> Plan:
@@ -74,65 +79,84 @@ def plan(books: Books, at: int, reports: Reports) -> Plan:
     campaign_id, items, single, first = reports
     campaign = books.campaign(campaign_id)
     known = books.known(campaign, [item.decision_id for item in items])
-    planned: dict[str, tuple[float, int]] = {}
-    fresh: list[tuple[Known, tuple[float, int]]] = []
-    late: dict[str, Known] = {}
-    answers: list[OutcomeAnswer] = []
+    planned = Plan(campaign)
     for i, item in enumerate(items, first):
         where = "" if single else f"{i}."
         decided = Known.of(known.get(item.decision_id, ()))
         if decided is None:
             detail = f"campaign {campaign_id} has made no decision {item.decision_id!r}"
             raise unknown(detail, None if single else f"{i}.decision_id")
-        value = item.value + 0.0  # SQLite keeps no sign of zero, and seals would not fit
-        reported = value, _done(campaign.terms, decided, item, where)
-        if item.decision_id in planned:
-            before = planned[item.decision_id]
-            status: ReportStatus = "already_recorded"
-        else:
-            before, status = _standing(campaign, at, decided, reported, where)
-        if status != "too_late" and before != reported:
-            detail = f"decision {item.decision_id!r} has the outcome {before[0]:g} already"
-            raise conflict("outcome-differs", detail, f"{where}value")
-        answers.append(OutcomeAnswer(item.decision_id, before[0], status))
-        if status == "recorded":
-            planned[item.decision_id] = reported
-            fresh.append((decided, reported))
-        elif decided.end is None and item.decision_id not in planned:
-            late[item.decision_id] = decided
-    return Plan(campaign, fresh, late, answers)
+        if item.value is UNSET and not campaign.terms.shadow:
+            raise missing(f"{where}value")
+        action = _done(planned, decided, item, where)
+        waits = decided.end is None and not _late(campaign, at, decided)
+        value, status = _take(planned, waits, decided, item, action, where)
+        planned.answers.append(OutcomeAnswer(item.decision_id, value, status))
+        if decided.end is None and not waits:
+            planned.ended[item.decision_id] = decided
+    return planned
 
 
-def _done(terms: Terms, known: Known, item: OutcomeItem, where: str) -> int:
+def _done(planned: Plan, known: Known, item: OutcomeItem, where: str) -> int:
     """What was done to the user: as decided, or as the other system of a shadow campaign says."""
+    terms = planned.campaign.terms
     if not terms.shadow:
         if item.action is not UNSET:
             raise invalid(f"{where}action", item.action, "absent: the campaign is no shadow")
         return known.decision.action or 0
+    told = planned.campaign.done(known)
+    if item.decision_id in planned.done:
+        _, told = planned.done[item.decision_id]
     if item.action is UNSET:
-        raise missing(f"{where}action", ": the treatment your system gave, or null for none")
+        if told is None:
+            raise missing(f"{where}action", ": the treatment your system gave, or null for none")
+        return told
     if item.action is not None and item.action not in terms.position:
         raise invalid(
             f"{where}action", item.action, f"null or one of {', '.join(terms.treatments)}"
         )
-    return terms.position[item.action] if item.action is not None else 0
+    action = terms.position[item.action] if item.action is not None else 0
+    if told is not None and told != action:
+        detail = f"decision {item.decision_id!r} has another action already"
+        raise conflict("outcome-differs", detail, f"{where}action")
+    return action
 
 
-def _standing(
-    campaign: Campaign, at: int, known: Known, reported: tuple[float, int], where: str
-) -> tuple[tuple[float, int], ReportStatus]:
-    """The outcome and action that count for a decision once this report is in, and its status."""
-    end = known.end
-    if end is None and not _late(campaign, at, known):
-        return reported, "recorded"
-    if end is None or end.kind == Kind.EXPIRY:
-        # no outcome counts as none, but a shadow campaign then learns nothing, not even a zero
-        same = reported[0] == NOT_REPORTED and not campaign.terms.shadow
-        return (NOT_REPORTED, reported[1]), "already_recorded" if same else "too_late"
-    if end.kind == Kind.CANCELLATION:
-        detail = f"decision {known.decision.decision!r} was cancelled"
+def _take(
+    planned: Plan, waits: bool, known: Known, item: OutcomeItem, action: int, where: str
+) -> tuple[float | None, ReportStatus]:
+    """Plan one report: the outcome that counts once it is in, and how it is received.
+
+    ``waits`` says that the decision has no end, and its window has not passed.
+    """
+    campaign, id_, end = planned.campaign, item.decision_id, known.end
+    alone = item.value is UNSET  # the action, and no outcome
+    # without the sign of zero, which SQLite does not keep: seals would not fit
+    value = NOT_REPORTED if item.value is UNSET else item.value + 0.0
+    if end is not None and end.kind == Kind.CANCELLATION:
+        detail = f"decision {id_!r} was cancelled"
         raise conflict("decision-cancelled", detail, f"{where}decision_id" if where else None)
-    return (end.value or 0.0, end.action or 0), "already_recorded"
+    before = planned.reported[id_][1] if id_ in planned.reported else None
+    if end is not None and end.kind == Kind.OUTCOME:
+        before = end.value or 0.0, end.action or 0
+    if before is not None:
+        if before != (before[0] if alone else value, action):
+            detail = f"decision {id_!r} has the outcome {before[0]:g} already"
+            raise conflict("outcome-differs", detail, f"{where}{'action' if alone else 'value'}")
+        return before[0], "already_recorded"
+    if waits:
+        if not alone:
+            planned.reported[id_] = known, (value, action)
+            return value, "recorded"
+        if known.done is None and id_ not in planned.done:
+            planned.done[id_] = known, action
+            return None, "recorded"
+        return None, "already_recorded"
+    if value > NOT_REPORTED and known.too_late is None:
+        planned.too_late[id_] = known, action
+    # no outcome counts as none, but a shadow campaign that was not told the action learned nothing
+    same = value == NOT_REPORTED and campaign.done(known) is not None
+    return NOT_REPORTED, "already_recorded" if same else "too_late"
 
 
 def _late(campaign: Campaign, at: int, known: Known) -> bool:

@@ -12,7 +12,7 @@ from itertools import takewhile
 from typing import TypeAlias
 
 from bccb.errors import BccbError, StateError, shown
-from bccb.ledger.event import Event, Kind, Known, seal_of
+from bccb.ledger.event import BESIDE_END, Event, Kind, Known, seal_of
 from bccb.ledger.port import (
     Account,
     DamagedError,
@@ -220,9 +220,9 @@ def _apply(ledger: Reader, campaign: Campaign, event: Event, opened: Opened) -> 
             x = campaign.trace(event)[: len(campaign.terms.features)]
             costs = campaign.costs(event)
             (made,) = campaign.deciding([event.at], [id_], x[None, :], costs[None, :])
-        case kind if kind in STATUS_AFTER or kind == Kind.SETTLEMENT:
+        case kind if kind in STATUS_AFTER or kind in BESIDE_END:
             made = _follow(campaign, event, _known(ledger, campaign, event, opened))
-            if event.kind != Kind.SETTLEMENT:
+            if event.kind in STATUS_AFTER:
                 opened.pop(id_, None)
             elif id_ in opened:
                 opened[id_].append(event)
@@ -249,7 +249,13 @@ def _follow(campaign: Campaign, event: Event, known: Known) -> Event:
         return campaign.expiring(event.at, known)
     if event.kind == Kind.CANCELLATION:
         return campaign.cancelling(event.at, known)
-    return campaign.settling(event.at, known, event.money)
+    if event.kind == Kind.SETTLEMENT:
+        return campaign.settling(event.at, known, event.money)
+    if event.action is None:
+        raise DamagedError("it has no action")
+    if event.kind == Kind.DONE:
+        return campaign.noting_action(event.at, known, event.action)
+    return campaign.counting_late(event.at, known, event.action)
 
 
 def _known(ledger: Reader, campaign: Campaign, event: Event, opened: Opened) -> Known:

@@ -230,7 +230,9 @@ async def get_campaign(engine: Engine, request: Request) -> Response:
 async def get_report(engine: Engine, request: Request) -> Response:
     """What the page shows of a campaign."""
     id_ = _campaign_id(request)
-    return json_response(await engine.do(lambda books, at: report_view(books.look(id_), at)))
+    seconds = engine.books.seconds_to_report(id_)
+    report = await engine.do(lambda books, at: report_view(books.look(id_), at), seconds)
+    return json_response(report)
 
 
 @looking(

@@ -97,10 +97,15 @@ class Tally:
         """Whether conversions alone are known: others are, once their window has passed."""
         return sum(self.outcomes) > 0 and sum(self.conversions) == sum(self.outcomes)
 
-    def rate(self, arm: int) -> Interval | None:
-        """The conversion rate of an arm, of those whose outcome is known; None if that misleads."""
-        n = self.outcomes[arm]
-        return wilson(self.conversions[arm] / n, n) if n and not self.one_sided else None
+    def rate(self, arm: int, pending: float = 0.0) -> Interval | None:
+        """The conversion rate of an arm, where pending users count as so many; None if it misleads.
+
+        Conversions are known before all else is: of known outcomes alone it would be far too high.
+        """
+        if not self.outcomes[arm] or (self.one_sided and not pending):
+            return None
+        n = self.outcomes[arm] + pending
+        return wilson(self.conversions[arm] / n, n)
 
     def incremental(self) -> Interval | None:
         """Conversions that the treatments caused; None where too few can be compared."""

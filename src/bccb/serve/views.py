@@ -12,6 +12,7 @@ from bccb.ledger.moment import EPOCH, SECOND
 from bccb.ledger.port import Account
 from bccb.money import MICROS, as_text
 from bccb.serve.campaign import RUNS, Campaign
+from bccb.serve.delays import delays_view, exposure, median_delay
 from bccb.serve.quarantine import UNREADABLE, Quarantined
 from bccb.serve.tally import Point
 from bccb.serve.terms import Terms
@@ -37,7 +38,10 @@ def campaign_view(campaign: Campaign | Quarantined) -> wire.Campaign:
             **_money_view(campaign.account),
             decisions=0,
             treated=0,
-            open=0,
+            pending=0,
+            conversions=0.0,
+            median_delay_seconds=None,
+            too_late=0,
         )
     return wire.Campaign(
         id=campaign.id,
@@ -48,7 +52,10 @@ def campaign_view(campaign: Campaign | Quarantined) -> wire.Campaign:
         **_money_view(campaign.account()),
         decisions=campaign.machine.decisions,
         treated=sum(campaign.tally.decisions[1:]),
-        open=campaign.open,
+        pending=campaign.open,
+        conversions=sum(campaign.tally.conversions),
+        median_delay_seconds=median_delay(campaign.pending),
+        too_late=campaign.pending.too_late,
     )
 
 
@@ -100,6 +107,7 @@ def report_view(campaign: Campaign | Quarantined, at: int) -> wire.Report:
             planned=money(0),
             money_ends_at=None,
             series=_series([]),
+            delays=wire.Delays((), ()),
         )
     tally, now = campaign.tally, campaign.now(at)
     planned = campaign.planned(now, campaign.machine.decisions)
@@ -117,18 +125,21 @@ def report_view(campaign: Campaign | Quarantined, at: int) -> wire.Report:
         planned=money(planned),
         money_ends_at=None if ends is None or campaign.over(now) else _time(ends),
         series=_series(points),
+        delays=delays_view(campaign.pending, campaign.terms.treatments),
     )
 
 
 def _arms(campaign: Campaign) -> tuple[wire.ArmFigures, ...]:
-    tally = campaign.tally
+    tally, waiting = campaign.tally, exposure(campaign.pending)
+    if tally.one_sided and median_delay(campaign.pending) is None:
+        waiting[:] = 0.0  # how late conversions come is not known, either
     return tuple(
         wire.ArmFigures(
             treatment=name,
             decisions=tally.decisions[arm],
             outcomes=tally.outcomes[arm],
             conversions=tally.conversions[arm],
-            rate=_figure(tally.rate(arm)),
+            rate=_figure(tally.rate(arm, float(waiting[arm]))),
         )
         for arm, name in enumerate((None, *campaign.terms.treatments))
     )

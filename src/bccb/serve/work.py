@@ -12,6 +12,7 @@ from bccb.machine import Machine
 SECONDS_PER_USER = 25e-6  # of Python and SQLite, whatever the policy
 SECONDS_PER_NUMBER = 1e-9  # of the policy's memory, which learning goes through
 SECONDS_PER_TRACE = 150e-9  # for each number of a decision that is read, sealed and stored
+SECONDS_PER_PENDING = 25e-9  # to count a user who waits in a report
 SECONDS_PER_TREATMENT = 20e-6  # beyond the first, to compute the probability of an action
 
 INLINE = 0.010  # seconds of work in the event loop at most

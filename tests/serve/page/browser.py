@@ -30,7 +30,7 @@ SHOWING = 20_000  # milliseconds for the page
 MONEY = ("budget", "spent", "reserved", "remaining")
 
 
-COUNTS = ("decisions", "treated", "open")
+COUNTS = ("decisions", "treated", "pending", "conversions", "too_late")
 
 
 class Service:
@@ -177,11 +177,13 @@ def check_figures(page: Page, report: dict[str, Any]) -> None:
     expect(figure(page, "decisions")).to_have_attribute(
         "data-value", str(campaign["decisions"]), timeout=SHOWING
     )
-    expect(figure(page, "open")).to_have_attribute(
-        "data-value", str(campaign["open"]), timeout=SHOWING
+    expect(figure(page, "pending")).to_have_attribute(
+        "data-value", str(campaign["pending"]), timeout=SHOWING
     )
-    for name in (*MONEY, *COUNTS):
-        assert raw(page, name) == str(campaign[name]), name
+    for name in MONEY:
+        assert raw(page, name) == campaign[name], name
+    for name in COUNTS:
+        assert float(raw(page, name)) == campaign[name], name
     assert raw(page, "planned") == report["planned"]
     assert figure(page, "decisions").inner_text() == f"{campaign['decisions']:,}"
     assert figure(page, "spent").inner_text() == f"{float(campaign['spent']):,.2f}"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+
+import httpx
 import pytest
 from pasts import damage
 from playwright.sync_api import expect
@@ -64,6 +67,10 @@ def test_nothing_overflows_at_360_pixels(service: Service, campaign: str, tab: W
     page.locator("#spend-plot canvas").wait_for()
     page.get_by_text("The same as a table").first.click()
     assert overflow(page) <= 0
+    cells = page.locator("#arms td:not(.picture)")
+    assert cells.count() == 10
+    for cell in cells.all():  # none covers the next one
+        assert cell.evaluate("cell => cell.scrollWidth <= cell.clientWidth"), cell.inner_text()
 
 
 def test_a_change_to_dark_recolours_the_page_and_its_charts(
@@ -122,3 +129,64 @@ def test_a_quarantined_campaign_says_why_and_shows_no_figures(fresh: Service, ta
     expect(figure(page, "decisions")).to_have_text("10")
     expect(page.locator("#quarantine-note")).to_be_hidden()
     assert overflow(page) <= 0
+
+
+def report_late(service: Service, campaign: str) -> None:
+    """Let conversions of a window of two seconds come after one, and one of them after four."""
+    users = [
+        {
+            "decision_id": f"late-{number}",
+            "features": {"age": 0.5, "visits": float(number % 7)},
+            "costs": {"coupon": "0.10"},
+        }
+        for number in range(60)
+    ]
+    base = f"{service.url}/v1/campaigns/{campaign}"
+    assert httpx.post(f"{base}/decisions", json=users).status_code == 200
+    time.sleep(1.0)
+    items = [{"decision_id": f"late-{number}", "value": 1} for number in range(20)]
+    assert httpx.post(f"{base}/outcomes", json=items).status_code == 200
+    time.sleep(2.0)
+    late = httpx.post(f"{base}/outcomes", json=[{"decision_id": "late-30", "value": 1}])
+    assert late.json()[0]["status"] == "too_late"
+
+
+def test_late_outcomes_are_counted_and_their_delays_drawn(service: Service, tab: Watched) -> None:
+    page = tab.page
+    campaign = service.create("late", outcome_window_seconds=2)
+    page.goto(f"{service.url}/#/campaigns/{campaign}")
+    expect(page.locator("#delay-note")).to_contain_text("Not enough reports yet")
+    expect(page.locator("#delay-plot")).to_be_hidden()
+    expect(figure(page, "median-delay")).to_have_text("too few to tell how late they come")
+
+    report_late(service, campaign)
+    expect(figure(page, "pending")).to_have_text("0")
+    expect(figure(page, "known")).to_have_text("60")
+    expect(figure(page, "conversions")).to_have_text("20")
+    expect(figure(page, "too_late")).to_have_text("1")
+    expect(figure(page, "median-delay")).to_have_text("half of them within 1 s")
+    expect(page.locator("#delay-note")).to_contain_text("learned from 20 conversions")
+    expect(page.locator("#delay-plot canvas")).to_be_visible()
+    page.locator("#delay-details summary").click()
+    rows = page.locator("#delay-details tbody tr").all_inner_texts()
+    assert rows[0].split("\t") == ["after 0 s", "0\u202f%", "0\u202f%"]
+    assert "100\u202f%" in rows[-1]
+    check_figures(page, service.report(campaign))
+
+
+def test_a_rate_of_conversions_alone_is_not_told(service: Service, tab: Watched) -> None:
+    campaign = service.create("three conversions")
+    users = [
+        {"decision_id": f"u{i}", "features": {"age": 0, "visits": i}, "costs": {"coupon": "0.1"}}
+        for i in range(9)
+    ]
+    base = f"{service.url}/v1/campaigns/{campaign}"
+    answers = httpx.post(f"{base}/decisions", json=users).json()
+    treated = [each["decision_id"] for each in answers if each["treatment"]][:3]
+    assert treated
+    for id_ in treated:
+        httpx.put(f"{base}/decisions/{id_}/outcome", json={"value": 1})
+    tab.page.goto(f"{service.url}/#/campaigns/{campaign}")
+    expect(figure(tab.page, "rate-0")).to_have_text("no outcome yet")
+    expect(figure(tab.page, "rate-1")).to_have_text("too early to tell")
+    expect(tab.page.locator("#arms-note")).to_contain_text("only conversions are known")

@@ -2,6 +2,7 @@
 
 import { byId, copyOf, figure, share, write } from "./dom.js";
 import { decimalsFor, fixed, percent } from "./format.js";
+import { conversionsText } from "./outcomes.js";
 
 /** The end of a common axis: a round share that holds every interval. */
 function roundShare(most) {
@@ -27,13 +28,11 @@ function fillRow(row, arm, most, decimals) {
   row.classList.toggle("control", arm.treatment === null);
   figure(row.querySelector(".decisions"), fixed(arm.decisions), arm.decisions);
   figure(row.querySelector(".outcomes"), fixed(arm.outcomes), arm.outcomes);
-  const whole = Number.isInteger(arm.conversions);
-  const conversions = fixed(arm.conversions, whole ? 0 : 1);
-  figure(row.querySelector(".conversions"), conversions, arm.conversions);
+  figure(row.querySelector(".conversions"), conversionsText(arm.conversions), arm.conversions);
   row.classList.toggle("unknown", arm.rate === null);
   const { value, low, high } = arm.rate ?? { value: null, low: null, high: null };
   const told = (part, none) => (arm.rate === null ? none : percent(part, decimals));
-  figure(row.querySelector(".rate"), told(value, "no outcome yet"), value);
+  figure(row.querySelector(".rate"), told(value, arm.outcomes > 0 ? "too early to tell" : "no outcome yet"), value);
   figure(row.querySelector(".low"), told(low, ""), low);
   figure(row.querySelector(".high"), told(high, ""), high);
   share(row.querySelector(".dot"), "left", value / most);
@@ -53,5 +52,6 @@ export function showArms(arms) {
     if (body.rows[number] === undefined) body.append(makeRow(number));
     fillRow(body.rows[number], arm, most, decimals);
   });
+  byId("arms-early").hidden = !arms.some((arm) => arm.rate === null && arm.outcomes > 0);
   write(byId("arms-most"), percent(most, Math.max(0, -Math.floor(Math.log10(100 * most)))));
 }

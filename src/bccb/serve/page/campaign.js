@@ -1,9 +1,10 @@
 // One campaign: what it caused, its money, its pace and its arms.
 
 import { showArms } from "./arms.js";
-import { roomAbove, TimeChart } from "./chart.js";
+import { Chart, roomAbove } from "./chart.js";
 import { byId, figure, fillBar, named, share, write } from "./dom.js";
 import { dateAndTime, decimalsFor, duration, fixed, moment, money, pace, percent, significant } from "./format.js";
+import { showOutcomes } from "./outcomes.js";
 
 const UNKNOWN = "cannot be told yet";
 const SHADOW = "cannot be told in shadow";
@@ -11,7 +12,7 @@ let charts = null; // made when first shown: they need a width
 let latest = null;
 
 function makeCharts() {
-  const spend = new TimeChart(
+  const spend = new Chart(
     "spend",
     [
       { label: "spent and reserved", sample: "spent", colour: "--spent", fill: "--spent-wash", width: 2.5 },
@@ -20,7 +21,7 @@ function makeCharts() {
     ],
     { show: money, short: (value) => significant(value, 4) },
   );
-  const price = new TimeChart(
+  const price = new Chart(
     "price",
     [{ label: "conversions for a unit of money", sample: "price", colour: "--price", step: true }],
     { show: (value) => significant(value, 3, true), short: (value) => significant(value, 3) },
@@ -83,7 +84,7 @@ function showMoney({ campaign, planned }) {
 
 function showActivity(report) {
   const { campaign } = report;
-  for (const name of ["decisions", "treated", "open"]) named(name, fixed(campaign[name]), campaign[name]);
+  for (const name of ["decisions", "treated"]) named(name, fixed(campaign[name]), campaign[name]);
   named("decisions-per-second", pace(report.decisions_per_second), report.decisions_per_second);
   const [when, wait] = forecast(report);
   named("money-ends-at", when, report.money_ends_at);
@@ -154,6 +155,7 @@ export function showReport(report) {
   showEffect(report);
   showMoney(report);
   showActivity(report);
+  showOutcomes(report);
   showArms(report.arms);
   showCharts(report);
 }

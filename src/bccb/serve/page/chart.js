@@ -1,7 +1,7 @@
-// A chart of lines over time, with a legend that reads the figures and a table that tells the same.
+// A chart of lines over time or age, with a legend that reads the figures and a table that tells the same.
 
 import { write } from "./dom.js";
-import { moment, timeLabels } from "./format.js";
+import { duration, moment, timeLabels } from "./format.js";
 
 // Its own script, which index.html names before this module: a third of the size of the module.
 const { uPlot } = window;
@@ -34,20 +34,38 @@ export function roomAbove(highest) {
   return [1, 1.5, 2, 3, 4, 5, 6, 8, 10].find((step) => step * unit >= 1.02 * highest) * unit || 11 * unit;
 }
 
+/** Moments from left to right. */
+export const TIME = {
+  head: "Time",
+  show: (at) => moment(new Date(1_000 * at), true),
+  labels: timeLabels,
+  place: (data) => data[0].length - 1,
+};
+
+/** Ages in seconds from left to right; at rest the legend tells where half of the first line is reached. */
+export const AGE = {
+  head: "After",
+  show: (age) => `after ${duration(age)}`,
+  labels: (splits) => splits.map((age) => (age === 0 ? "0" : duration(age))),
+  place: ([, line]) => Math.max(0, line.findIndex((share) => share >= 0.5)),
+};
+
 /**
  * One chart. `lines` are {label, colour, dash, width, fill?, step?}, `show` writes a value,
- * `short` writes it at the axis.
+ * `short` writes it at the axis, `across` is what runs from left to right.
  */
-export class TimeChart {
+export class Chart {
   #lines;
   #show;
   #short;
+  #across;
   #plot = null;
   #data = null;
   #top = 1;
   #parts;
 
-  constructor(name, lines, { show, short }) {
+  constructor(name, lines, { show, short, across = TIME }) {
+    this.#across = across;
     this.#lines = lines;
     this.#show = show;
     this.#short = short;
@@ -61,7 +79,7 @@ export class TimeChart {
     this.#parts.details.addEventListener("toggle", () => this.#fillTable());
   }
 
-  /** Show these points: the times, then the values of each line. `top` ends the axis. */
+  /** Show these points: times or ages, then the values of each line. `top` ends the axis. */
   update(data, top, description) {
     this.#data = data;
     this.#top = top;
@@ -100,7 +118,7 @@ export class TimeChart {
       padding: [8, 24, 0, 0],
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 } },
-      scales: { x: { time: true, range: atLeast }, y: { range: () => [0, this.#top] } },
+      scales: { x: { time: this.#across === TIME, range: atLeast }, y: { range: () => [0, this.#top] } },
       axes: [
         {
           ...axis,
@@ -108,7 +126,7 @@ export class TimeChart {
           space: 66,
           incrs: STEPS,
           size: (_, labels) => (labels?.some((label) => label.includes("\n")) ? 42 : 26),
-          values: (_, splits, __, ___, step) => timeLabels(splits, step),
+          values: (_, splits, __, ___, step) => this.#across.labels(splits, step),
         },
         {
           ...axis,
@@ -147,15 +165,15 @@ export class TimeChart {
     }
   }
 
-  /** The legend tells the values under the pointer, or else the latest. */
+  /** The legend tells the values under the pointer, or else those where it rests. */
   #readOff() {
     if (this.#data === null) return;
     const [times, ...values] = this.#data;
-    const place = this.#plot?.cursor.idx ?? times.length - 1;
+    const place = this.#plot?.cursor.idx ?? this.#across.place(this.#data);
     const cells = this.#parts.legend.querySelectorAll("dd");
     values.forEach((line, row) => write(cells[row], this.#value(line[place])));
     const time = times[place];
-    write(this.#parts.when, time === undefined ? "" : moment(new Date(1_000 * time), true));
+    write(this.#parts.when, time === undefined ? "" : this.#across.show(time));
   }
 
   #value(value) {
@@ -164,7 +182,7 @@ export class TimeChart {
 
   #makeHead() {
     const row = this.#parts.details.querySelector("thead").insertRow();
-    for (const title of ["Time", ...this.#lines.map((line) => line.label)]) {
+    for (const title of [this.#across.head, ...this.#lines.map((line) => line.label)]) {
       const cell = document.createElement("th");
       cell.scope = "col";
       write(cell, title);
@@ -182,7 +200,7 @@ export class TimeChart {
       const row = body.rows[number] ?? body.insertRow();
       this.#data.forEach((line, column) => {
         const cell = row.cells[column] ?? row.insertCell();
-        write(cell, column === 0 ? moment(new Date(1_000 * line[place]), true) : this.#value(line[place]));
+        write(cell, column === 0 ? this.#across.show(line[place]) : this.#value(line[place]));
       });
     });
   }
