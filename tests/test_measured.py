@@ -137,4 +137,4 @@ def test_damage_is_noticed() -> None:
         broken[place] = value
         assert not Measure(0.1).restore(broken, states)
     assert not Measure(0.1).restore(sums[:-1], states)
-    assert not Measure(0.1).restore(sums, states + 4)
+    assert not Measure(0.1).restore(sums, states + np.uint8(4))

@@ -296,12 +296,19 @@ class Machine:
 
     def remember(self, memory: bytes) -> None:
         """Start with the memory of a policy that has the same components and parameters."""
-        self.memory[:] = np.frombuffer(memory)
-        self.memory[self.counts[count.END] :] = 0.0  # treated by another policy
+        end = self.counts[count.END]
+        self.memory[:end] = np.frombuffer(memory)[:end]
+        self.memory[end:] = 0.0  # others were treated by the other policy
         self.counts[count.HISTORY] = 0
         self.needs_history = False
 
     # Saving
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The bytes of a snapshot, and of one that an older version made, without a sample."""
+        size = self.counts.nbytes
+        return size + self.memory.nbytes, size + 8 * int(self.counts[count.END])
 
     def snapshot(self) -> bytes:
         """The state, without name and composition."""
@@ -311,10 +318,12 @@ class Machine:
         """Continue from what :meth:`snapshot` returned."""
         size = self.counts.nbytes
         checks.instance("a state", state, bytes, "what snapshot returned")
-        if len(state) != size + self.memory.nbytes:
+        if len(state) not in self.sizes:
             raise StateError(f"a state of {len(state)} bytes is not one of this {self.name}")
         self.counts[:] = np.frombuffer(state[:size], np.int64)
-        self.memory[:] = np.frombuffer(state[size:])
+        memory = np.frombuffer(state[size:])
+        self.memory[: len(memory)] = memory
+        self.memory[len(memory) :] = 0.0  # older versions kept no sample
         self.needs_history = bool(self.counts[count.HISTORY] == count.NOT_LEARNED)
 
     def check(self, features: int, treatments: int, where: str = "the log") -> None:

@@ -30,18 +30,22 @@ from __future__ import annotations
 
 import math
 from itertools import takewhile
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from bccb.intervals import Interval
 from bccb.kernels.soundness import LARGE, counted, within
 from bccb.types import LEAST_PROBABILITY, Floats, Ints
 
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+
 ALPHA = 0.025  # on each side
 GRID = 16  # values of l above zero, and as many below
 STEPS = 0.5 ** (np.arange(GRID) / 2.0)
 LOG_WEIGHTS = -np.log(np.arange(1, GRID + 1) * (1.0 / np.arange(1, GRID + 1)).sum())
-MOST_STEPS = 80  # of a bisection
+MOST_STEPS, NEARLY = 100, 1e-12  # of Newton's method
 OPEN, LEFT, TREATED, CANCELLED = range(4)  # what became of a user
 NOTHING = 0.0, 1.0  # the outcome of those who did not convert
 SUMS = 4 + 2 * GRID  # numbers that are kept before those of single users
@@ -121,14 +125,14 @@ class Measure:
 
     # Saving
 
-    def kept(self) -> tuple[Floats, Ints]:
+    def kept(self) -> tuple[Floats, Bytes]:
         """The sums and users who convert, and the states of those who do not count yet."""
         sums = np.array([self.users, self.treated, self.conversions, self.without])
         late = [(number, *pair) for number, pair in sorted(self.converted.items())]
         values = np.concatenate((sums, self.logs, np.array(late).reshape(-1)))
-        return values, np.frombuffer(bytes(self.states), np.int8).astype(np.int64)
+        return values, np.frombuffer(bytes(self.states), np.uint8)
 
-    def restore(self, values: Floats, states: Ints) -> bool:
+    def restore(self, values: Floats, states: Bytes) -> bool:
         """Continue from what :meth:`kept` gave; whether it can be that."""
         late = values[SUMS:].reshape(-1, 3) if len(values) % 3 == SUMS % 3 else None
         if late is None or len(values) < SUMS or not _are_sound(values[:SUMS], late, states):
@@ -137,18 +141,18 @@ class Measure:
         self.conversions, self.without = float(values[2]), float(values[3])
         self.logs[:] = values[4:SUMS]
         self.converted = {int(number): (y, p) for number, y, p in late.tolist()}
-        self.states = bytearray(states.astype(np.int8).tobytes())
+        self.states = bytearray(states.tobytes())
         return True
 
 
-def _are_sound(sums: Floats, late: Floats, states: Ints) -> bool:
+def _are_sound(sums: Floats, late: Floats, states: Bytes) -> bool:
     """Whether these can be sums, users who convert, and the states of users."""
     numbers, outcomes, alone = late.T
     return (
         counted(sums[:2])
         and bool(sums[1] <= sums[0])
         and within(sums[2:], -LARGE, LARGE)
-        and bool(((states >= OPEN) & (states <= CANCELLED)).all())
+        and bool((states <= CANCELLED).all())
         and within(numbers, sums[0] + 1, sums[0] + len(states))
         and counted(numbers)
         and within(outcomes, 0.0, 1.0)
@@ -159,22 +163,20 @@ def _are_sound(sums: Floats, late: Floats, states: Ints) -> bool:
 def _largest(grid: Floats, logs: Floats, most: float) -> float:
     """The largest B from 0 to ``most`` at which the average of exp(l B + G(l)) is below 1 / alpha.
 
+    Its logarithm is convex and grows with B, so that Newton's steps from above stay above the root.
     For l below zero it is asked for most - B instead, which makes them positive.
     """
-    least, limit = 0.0, -math.log(ALPHA)
-    if _log_mean(grid * most + logs) <= limit:
-        return most
+    lines = list(zip(grid.tolist(), (logs + LOG_WEIGHTS).tolist(), strict=True))
     for _ in range(MOST_STEPS):
-        middle = 0.5 * (least + most)
-        if _log_mean(grid * middle + logs) <= limit:
-            least = middle
-        else:
-            most = middle
-    return least
-
-
-def _log_mean(exponents: Floats) -> float:
-    """The logarithm of the weighted average of exp(exponents)."""
-    terms = exponents + LOG_WEIGHTS
-    largest = float(terms.max())
-    return largest + math.log(float(np.exp(terms - largest).sum()))
+        exponents = [slope * most + at for slope, at in lines]
+        largest = max(exponents)
+        terms = [math.exp(each - largest) for each in exponents]
+        total = sum(terms)
+        excess = largest + math.log(total) + math.log(ALPHA)
+        if excess <= NEARLY:
+            break
+        slope = sum(slope * term for (slope, _), term in zip(lines, terms, strict=True)) / total
+        if excess >= slope * most:
+            return 0.0
+        most -= excess / slope
+    return most

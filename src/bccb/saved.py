@@ -21,7 +21,7 @@ from bccb.errors import InputError
 from bccb.kernels import counts as count
 from bccb.kernels import sample, scaling
 from bccb.kernels.counts import MOST_FEATURES, MOST_TREATMENTS, MOST_USERS
-from bccb.measured import Measure
+from bccb.measured import Bytes, Measure
 from bccb.money import MOST_COST, MOST_MONEY
 from bccb.pending import Pending
 from bccb.types import Floats, Ints
@@ -32,7 +32,7 @@ ARRAYS = ("header", "counts", "memory", "waiting", "delay", "marks", "users", "s
 LONGEST_NAME = 100
 MOST_SUM = 2**62  # of micros: far from the end of the integers
 MOST_CHECKSUM = 2**32 - 1
-UNMEASURED = np.empty(0), np.empty(0, np.int64)
+UNMEASURED = np.empty(0), np.empty(0, np.uint8)
 NOTHING = np.empty(0), np.empty(0, np.int64), np.empty((0, 0))  # of a policy without a window
 
 
@@ -96,7 +96,7 @@ def unpack(kept: bytes) -> Saved:
             _array("users", files, np.float64, 2),
         )
         sums = _array("sums", files, np.float64, 1)
-        states = _array("states", files, np.int64, 1)
+        states = _array("states", files, np.uint8, 1)
     except InputError:
         raise
     except Exception as error:  # zip, NumPy and JSON raise all kinds of errors for damaged bytes
@@ -123,7 +123,7 @@ def _pending(counts: Ints, kept: tuple[Floats, Ints, Floats]) -> Pending | None:
 
 
 def _measure(
-    counts: Ints, composition: Composition, memory: Floats, sums: Floats, states: Ints
+    counts: Ints, composition: Composition, memory: Floats, sums: Floats, states: Bytes
 ) -> Measure | None:
     """What was measured, if decisions are made at random."""
     if len(sums) == 0:

@@ -146,6 +146,39 @@ class CampaignRequest(Body):
     ] = None
 
 
+class Figure(Answer, frozen=True):
+    """A figure with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Caused(Answer, frozen=True):
+    """What the treatments caused, by two roads."""
+
+    estimated: Annotated[
+        Figure | None,
+        Meta(
+            description="The effects that the model has learned, summed over all treated users: "
+            "narrow, and as good as the model. Null where the policy's model has no uncertainty."
+        ),
+    ]
+    measured: Annotated[
+        Figure | None,
+        Meta(
+            description="By the decisions made at random alone: wide, and valid however often "
+            "one looks. Null where no decisions are made at random."
+        ),
+    ]
+    measured_users: Annotated[
+        int,
+        Meta(
+            description="Who is measured: all up to the first whose outcome may still be reported."
+        ),
+    ]
+
+
 class Campaign(Answer, frozen=True):
     """A campaign, its money and its counts."""
 
@@ -195,6 +228,10 @@ class Campaign(Answer, frozen=True):
     too_late: Annotated[
         int,
         Meta(description="Conversions that were reported after their window: not learned."),
+    ]
+    caused: Annotated[
+        Caused | None,
+        Meta(description="What the treatments caused; null in lists, and in shadow campaigns."),
     ]
 
 
@@ -320,14 +357,6 @@ class DecisionState(Answer, frozen=True):
     remaining: Annotated[Money, Meta(description="Of the campaign.")]
 
 
-class Figure(Answer, frozen=True):
-    """A figure with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-
-
 class ArmFigures(Answer, frozen=True):
     """The users of one action."""
 
@@ -383,6 +412,14 @@ class Delays(Answer, frozen=True):
     ]
 
 
+class CausedSeries(Answer, frozen=True):
+    """What had been caused, as it was known after one outcome and another; null if it was not."""
+
+    at: tuple[float, ...]
+    estimated: tuple[Figure | None, ...]
+    measured: tuple[Figure | None, ...]
+
+
 class Report(Answer, frozen=True):
     """What the page shows of a campaign."""
 
@@ -391,10 +428,7 @@ class Report(Answer, frozen=True):
     arms: Annotated[
         tuple[ArmFigures, ...], Meta(description="Left alone first, then the treatments.")
     ]
-    incremental: Annotated[
-        Figure | None,
-        Meta(description="Conversions that the treatments caused; null while that is not known."),
-    ]
+    caused_series: CausedSeries
     decisions_per_second: Annotated[float, Meta(description="Over the last ten seconds.")]
     planned: Annotated[Money, Meta(description="What even spending would have spent by now.")]
     money_ends_at: Annotated[

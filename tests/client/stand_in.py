@@ -37,6 +37,7 @@ CAMPAIGN: dict[str, Any] = {
     "conversions": 1.0,
     "median_delay_seconds": None,
     "too_late": 0,
+    "caused": None,
 }
 
 

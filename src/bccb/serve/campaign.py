@@ -14,16 +14,20 @@ from typing import Any
 import numpy as np
 
 from bccb.ageing import NOT_KNOWN
+from bccb.caused import Caused
+from bccb.errors import StateError
 from bccb.ledger.event import Event, Kind, Known, fault_of, seal_of
 from bccb.ledger.port import Account, DamagedError, RefusedError
 from bccb.machine import NONE
+from bccb.measured import Measure
 from bccb.outcome import NOT_REPORTED
 from bccb.pending import Pending
 from bccb.serve.meter import Meter
-from bccb.serve.tally import Point, Tally
+from bccb.serve.tally import CausedPoint, Point, Tally
 from bccb.serve.terms import Terms
 from bccb.types import LEAST_PROBABILITY, Floats, Ints
 
+NO_BYTES = np.empty(0, np.uint8)
 DECISION = Kind.DECISION.value  # plain text, which SQLite binds faster
 ROUNDING = 1e-6  # the most that a numerical integral may be off
 RUNS = {Kind.PAUSED: "paused", Kind.RESUMED: "running", Kind.CLOSED: "closed"}
@@ -44,6 +48,9 @@ class Campaign:
         self.age_at = 0  # when to look whether users have grown older
         self.sweep_at = 0  # when to look for the next window that has passed
         self.meter = Meter()
+        self.measure: Measure | None = None
+        if self.machine.reserve > 0.0 and not terms.shadow:
+            self.measure = Measure(self.machine.reserve)
 
     @property
     def pending(self) -> Pending:
@@ -206,7 +213,12 @@ class Campaign:
         self._end(known, known.held)
         if self.pending.is_open(known.decision.number or 0):
             self.pending.remove(known.decision.number or 0)
-        self.tally.decisions[known.decision.action or 0] -= 1
+        action = known.decision.action or 0
+        self.tally.decisions[action] -= 1
+        if action > 0:
+            self.machine.withdraw()
+        if self.measure is not None:
+            self.measure.drop(known.decision.number or 0)
         return self._event(at, Kind.CANCELLATION, *known.names, money=known.held)
 
     def settling(self, at: int, known: Known, cost: int) -> Event:
@@ -254,10 +266,27 @@ class Campaign:
         elif self.pending.is_open(number):
             self.pending.ring.arm[self.pending.place(number)] = action
             self.machine.end(number, value, float(self.now(at)))
-        alone = None if self.terms.shadow else self.machine.probability(trace, 0)
-        self.tally.note_outcome(action, value, alone)
+        if self.measure is not None:
+            left = action == 0 and value != NOT_REPORTED
+            alone = float(_rounded(np.array(self.machine.probability(trace, 0)))) if left else 1.0
+            self.measure.end(number, action > 0, value, alone)
+        if self.tally.note_outcome(action, value):
+            caused = self.caused()
+            both = (caused.estimated, caused.measured)
+            figures = (each and (each.value, each.low, each.high) for each in both)
+            self.tally.note_caused(CausedPoint(self.now(at), *figures))
 
     # Looking
+
+    def caused(self) -> Caused:
+        """What the treatments caused; a shadow campaign treats nobody."""
+        if self.terms.shadow:
+            return Caused(None, None, 0)
+        whole = self.machine.treated == sum(self.tally.decisions[1:])  # not of an older version
+        estimated = self.machine.estimated() if whole else None
+        if self.measure is None:
+            return Caused(estimated, None, 0)
+        return Caused(estimated, self.measure.interval(), self.measure.users)
 
     def done(self, known: Known) -> int | None:
         """What was done to a user; None where a shadow campaign was not told yet."""
@@ -300,8 +329,11 @@ class Campaign:
             "tally": self.tally.to_dict(),
             "waiting_from": self.pending.first_event,
         }
+        sums, states = (np.empty(0), NO_BYTES) if self.measure is None else self.measure.kept()
+        rest["measured"] = len(sums), len(states)
         head = json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()
-        parts = head, self.machine.snapshot(), self.pending.learned()
+        measured = sums.tobytes() + states.tobytes()
+        parts = head, self.machine.snapshot(), measured, self.pending.learned()
         return len(head).to_bytes(8, "little") + b"".join(parts)
 
     def restore(self, state: bytes) -> int:
@@ -318,13 +350,28 @@ class Campaign:
         self.at, self.planned_at = rest["at"], rest["planned_at"]
         self.status, self.open = Kind(rest["status"]), rest["open"]
         self.tally = Tally.from_dict(rest["tally"])
-        begin = 8 + size + self.machine.counts.nbytes + self.machine.memory.nbytes
+        whole, without_sample = self.machine.sizes
+        begin = 8 + size + (whole if "measured" in rest else without_sample)
         self.machine.restore(state[8 + size : begin])
+        begin = self._restore_measure(state, begin, rest.get("measured"))
         if "waiting_from" not in rest:  # an older version, which did not let users wait
             self.pending.begin_after(self.machine.decisions)
             return 0
         self.pending.restore(state[begin:])
         return int(rest["waiting_from"])
+
+    def _restore_measure(self, state: bytes, begin: int, sizes: list[int] | None) -> int:
+        """Continue to measure, as from the first user; the place after what was kept of it."""
+        if sizes is None:  # an older version: what it did not measure cannot be known
+            self.measure = None if self.machine.decisions else self.measure
+            return begin
+        sums = np.frombuffer(state, np.float64, sizes[0], begin)
+        states = np.frombuffer(state, np.uint8, sizes[1], begin + sums.nbytes)
+        if not sizes[0]:
+            self.measure = None
+        elif self.measure is None or not self.measure.restore(sums, states):
+            raise StateError("what was measured is not as it was kept")
+        return begin + sums.nbytes + states.nbytes
 
 
 def _sound(prices: Floats, probabilities: Floats, paid: Ints, remaining: int) -> bool:

@@ -213,7 +213,7 @@ async def list_campaigns(engine: Engine, request: Request) -> Response:
 
     def command(books: Books, at: int) -> bytes:
         # there may be many with many names: in pieces, so that the event loop has its turns
-        views = [wire.encode(campaign_view(each)) for each in reversed(books.all())]
+        views = [wire.encode(campaign_view(each, whole=False)) for each in reversed(books.all())]
         return b'{"campaigns":[' + b",".join(views) + b"]}"
 
     return Response(await engine.do(command, LONG), media_type=JSON)

@@ -1,32 +1,16 @@
-r"""The tally of a campaign: what its page shows, added up as events come.
-
-What the treatments caused is the self-normalised estimate of :mod:`bccb.evaluate.estimates`, from
-sums alone: N treated users with C conversions; users left alone with weights w = (1 - p_0) / p_0,
-
-    m = sum w Y / sum w,    incremental = C - N m,    scale = N / sum w,
-
-where the variance of N m is scale^2 times sum w^2 (Y - m)^2, or what m lets one expect of it over
-all users, sum (1 - p_0)^2 / p_0 x m (1 - m), if that is more.
-"""
+"""The tally of a campaign: what its page shows, added up as events come."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
-from bccb.intervals import Interval, Total, difference, wilson
-from bccb.outcome import variance_bound
+from bccb.intervals import Interval, wilson
 
 POINTS = 400  # at most; then every second one is dropped
-# Probability of being left alone; below it users cannot be compared. Just below what pooled-bayes
-# keeps.
-LEAST_CHANCE = 0.005 * (1 - 1e-9)
-MOST_INCOMPARABLE = 0.05  # share of the treated; beyond it the estimate would leave out too many
+OUTCOMES = 50  # from one point of what was caused to the next, at first
 RECENT = 20  # points over which the speed of spending is measured
 FORESEEABLE = 100 * 366 * 86_400 * 1_000_000  # microseconds: no forecast reaches further
-
-KEYS = {"incomparable": "untold"}  # names in snapshots, where older versions wrote another one
-FIELDS = {key: name for name, key in KEYS.items()}
 
 
 class Point(NamedTuple):
@@ -39,6 +23,14 @@ class Point(NamedTuple):
     price: float
 
 
+class CausedPoint(NamedTuple):
+    """What had been caused by a moment, as it was known then; three figures each, or none."""
+
+    at: int  # microseconds since 1970
+    estimated: tuple[float, float, float] | None  # value, low, high
+    measured: tuple[float, float, float] | None
+
+
 @dataclass(slots=True)
 class Tally:
     """Sums over the events of a campaign with K treatments, arms 0..K."""
@@ -48,16 +40,8 @@ class Tally:
     conversions: list[float]
     every: int = 1  # decisions from point to point
     points: list[Point] = field(default_factory=list)
-    treated: float = 0.0  # N, and the rest of the docstring's sums
-    treated_y: float = 0.0
-    treated_yy: float = 0.0
-    incomparable: int = 0  # treated users who had no real chance of being left alone
-    w: float = 0.0
-    wy: float = 0.0
-    ww: float = 0.0
-    wwy: float = 0.0
-    wwyy: float = 0.0
-    expected: float = 0.0
+    caused_every: int = OUTCOMES
+    caused: list[CausedPoint] = field(default_factory=list)
 
     @classmethod
     def empty(cls, treatments: int) -> Tally:
@@ -72,25 +56,18 @@ class Tally:
             self.points = self.points[1::2]
             self.every *= 2
 
-    def note_outcome(self, action: int, y: float, alone: float | None) -> None:
-        """One more outcome, of a user who was left alone with probability ``alone``, if known."""
+    def note_caused(self, point: CausedPoint) -> None:
+        """One more point of what was caused."""
+        self.caused.append(point)
+        if len(self.caused) > POINTS:
+            self.caused = self.caused[1::2]
+            self.caused_every *= 2
+
+    def note_outcome(self, action: int, y: float) -> bool:
+        """One more outcome; whether a point of what was caused is due."""
         self.outcomes[action] += 1
         self.conversions[action] += y
-        if alone is None or not alone >= LEAST_CHANCE:  # also where it is not a number
-            self.incomparable += action > 0
-            return
-        self.expected += (1.0 - alone) ** 2 / alone
-        if action > 0:
-            self.treated += 1.0
-            self.treated_y += y
-            self.treated_yy += y * y
-            return
-        w = (1.0 - alone) / alone
-        self.w += w
-        self.wy += w * y
-        self.ww += w * w
-        self.wwy += w * w * y
-        self.wwyy += w * w * y * y
+        return sum(self.outcomes) % self.caused_every == 0
 
     @property
     def one_sided(self) -> bool:
@@ -106,23 +83,6 @@ class Tally:
             return None
         n = self.outcomes[arm] + pending
         return wilson(self.conversions[arm] / n, n)
-
-    def incremental(self) -> Interval | None:
-        """Conversions that the treatments caused; None where too few can be compared."""
-        if self.treated == 0 or self.w == 0 or self.one_sided:
-            return None
-        if self.incomparable > MOST_INCOMPARABLE * (self.treated + self.incomparable):
-            return None
-        m, scale = self.wy / self.w, self.treated / self.w
-        seen = max(self.wwyy - 2 * m * self.wwy + m * m * self.ww, 0.0)
-        variance = scale**2 * max(seen, self.expected * variance_bound(m))
-        weight = scale * max(self.expected, self.ww) / self.w
-        spread = max(self.treated_yy - self.treated_y**2 / self.treated, 0.0)
-        treated = Total(self.treated_y, spread, 1.0)
-        caused = difference(treated, Total(self.treated * m, variance, weight))
-        # without treatment at least none and at most all of them would have converted
-        least, most = self.treated_y - self.treated, self.treated_y
-        return Interval(caused.value, max(caused.low, least), min(caused.high, most))
 
     def money_ends_at(self, at: int, remaining: int) -> int | None:
         """When the money ends at the recent speed; None if that is not known.
@@ -140,12 +100,15 @@ class Tally:
 
     def to_dict(self) -> dict[str, Any]:
         """The sums in plain types."""
-        return {KEYS.get(each.name, each.name): getattr(self, each.name) for each in fields(self)}
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @classmethod
     def from_dict(cls, kept: dict[str, Any]) -> Tally:
-        """The sums that :meth:`to_dict` gave."""
-        points = [Point(*point) for point in kept["points"]]
-        return cls(
-            **{FIELDS.get(name, name): value for name, value in kept.items()} | {"points": points}
-        )
+        """The sums that :meth:`to_dict` gave; those that older versions kept besides are left."""
+        known = {each.name: kept[each.name] for each in fields(cls) if each.name in kept}
+        known["points"] = [Point(*point) for point in kept["points"]]
+        known["caused"] = [
+            CausedPoint(at, *(figure and tuple(figure) for figure in figures))
+            for at, *figures in kept.get("caused", ())
+        ]
+        return cls(**known)

@@ -14,7 +14,7 @@ from bccb.money import MICROS, as_text
 from bccb.serve.campaign import RUNS, Campaign
 from bccb.serve.delays import delays_view, exposure, median_delay
 from bccb.serve.quarantine import UNREADABLE, Quarantined
-from bccb.serve.tally import Point
+from bccb.serve.tally import CausedPoint, Point
 from bccb.serve.terms import Terms
 from bccb.wire import encode
 
@@ -24,9 +24,10 @@ def money(micros: int) -> Decimal:
     return Decimal(as_text(micros))
 
 
-def campaign_view(campaign: Campaign | Quarantined) -> wire.Campaign:
-    """A campaign, its money and its counts; without the counts, which need its journal, where it
-    is quarantined.
+def campaign_view(campaign: Campaign | Quarantined, whole: bool = True) -> wire.Campaign:
+    """A campaign, its money, its counts and, for the ``whole`` view, what it caused.
+
+    Without all that needs its journal, where it is quarantined.
     """
     if isinstance(campaign, Quarantined):
         return wire.Campaign(
@@ -42,6 +43,7 @@ def campaign_view(campaign: Campaign | Quarantined) -> wire.Campaign:
             conversions=0.0,
             median_delay_seconds=None,
             too_late=0,
+            caused=None,
         )
     return wire.Campaign(
         id=campaign.id,
@@ -56,6 +58,7 @@ def campaign_view(campaign: Campaign | Quarantined) -> wire.Campaign:
         conversions=sum(campaign.tally.conversions),
         median_delay_seconds=median_delay(campaign.pending),
         too_late=campaign.pending.too_late,
+        caused=_caused(campaign) if whole else None,
     )
 
 
@@ -102,7 +105,7 @@ def report_view(campaign: Campaign | Quarantined, at: int) -> wire.Report:
             campaign=campaign_view(campaign),
             now=_time(at),
             arms=(),
-            incremental=None,
+            caused_series=_caused_series([]),
             decisions_per_second=0.0,
             planned=money(0),
             money_ends_at=None,
@@ -120,7 +123,7 @@ def report_view(campaign: Campaign | Quarantined, at: int) -> wire.Report:
         campaign=campaign_view(campaign),
         now=_time(at),
         arms=_arms(campaign),
-        incremental=_figure(tally.incremental()),
+        caused_series=_caused_series(tally.caused),
         decisions_per_second=campaign.meter.rate(at),
         planned=money(planned),
         money_ends_at=None if ends is None or campaign.over(now) else _time(ends),
@@ -143,6 +146,21 @@ def _arms(campaign: Campaign) -> tuple[wire.ArmFigures, ...]:
         )
         for arm, name in enumerate((None, *campaign.terms.treatments))
     )
+
+
+def _caused_series(points: list[CausedPoint]) -> wire.CausedSeries:
+    return wire.CausedSeries(
+        at=tuple(point.at / SECOND for point in points),
+        estimated=tuple(point.estimated and wire.Figure(*point.estimated) for point in points),
+        measured=tuple(point.measured and wire.Figure(*point.measured) for point in points),
+    )
+
+
+def _caused(campaign: Campaign) -> wire.Caused | None:
+    if campaign.terms.shadow:
+        return None
+    caused = campaign.caused()
+    return wire.Caused(_figure(caused.estimated), _figure(caused.measured), caused.measured_users)
 
 
 def _series(points: list[Point]) -> wire.Series:
