@@ -20,7 +20,7 @@ import pytest
 from processes import serving, until
 
 from bccb.cli import main
-from bccb.cli.traffic import Drive, Plan, SimulatedTraffic
+from bccb.cli.traffic import Drive, LoggedTraffic, Plan, SimulatedTraffic
 from bccb.client import Campaign, Client, DecisionAnswer, Outcome, ServiceError, User
 from bccb.data import simulate, write_log
 from bccb.data.simulator import load_model
@@ -337,6 +337,14 @@ def test_zeros_are_reported_at_once_without_a_delay_and_never_with_one() -> None
     play(late, Plan(users=40, rate=0.0, delay=0.01), rate=0.25)
     rows = {int(name.rpartition("-")[2]) for _, name in late.reported}
     assert rows == set(range(10))
+
+
+def test_a_shadow_hears_of_zeros_after_a_delay_too() -> None:
+    recorder, plan = Recorder(), Plan(users=40, rate=0.0, delay=0.01)
+    log = simulate(40, seed=1)
+    assert log.outcomes.min() == 0.0
+    Drive(cast("Any", recorder), cast("Any", "c1"), LoggedTraffic(log), plan).run()
+    assert len(recorder.reported) == 40
 
 
 def test_it_ends_by_itself_though_a_conversion_is_due_much_later() -> None:

@@ -119,24 +119,26 @@ def command(
     title += f", {_count(len(seed_list), 'seed')}"
     title += f", budget {budgets[0]:,.0f}" if len(budgets) == 1 else ""
     if lateness is None:
-        replays = _made(compare(trials, names, budgets, seed_list, jobs), order, seed_list)
+        runs = compare(trials, names, budgets, seed_list, jobs)
+        replays = _made("replaying", runs, order, seed_list)
         summary = summarise(replays)
         write_json(json_file, to_json(replays, summary))
         _print(title, summary_rows(summary), summary)
         return
     assert isinstance(trials, SimulatedTrials)
-    lates = _made(compare_late(trials, lateness, names, budgets, seed_list, jobs), order, seed_list)
+    late_runs = compare_late(trials, lateness, names, budgets, seed_list, jobs)
+    lates = _made("deciding", late_runs, order, seed_list)
     figures = summarise_late(lates)
     write_json(json_file, to_json(lates, figures))
     _print(title.replace("simulator", "simulator, late outcomes"), late_rows(figures), figures)
 
 
 def _made(
-    runs: Iterable[AnyRun], order: Sequence[tuple[float, str]], seeds: Sequence[int]
+    doing: str, runs: Iterable[AnyRun], order: Sequence[tuple[float, str]], seeds: Sequence[int]
 ) -> list[AnyRun]:
     """All runs under a progress bar, in this order of budgets and policies."""
     made = []
-    with progress_bar("replaying") as show:
+    with progress_bar(doing) as show:
         for run in runs:
             made.append(run)
             show(len(made), len(order) * len(seeds), run.policy)
