@@ -165,7 +165,7 @@ def test_one_learner_that_loses_by_ageing_is_enough(
 def test_the_least_that_is_kept_with_any_delays_counts(
     kept: float, error: float, verdict: str
 ) -> None:
-    usual = {"delays": "exponential", "kept": 0.99, "kept_se": 0.001}
-    claim = keeps_late([usual, {"delays": "slow", "kept": kept, "kept_se": error}], 12)
+    usual = {"outcome": "visit", "delays": "exponential", "kept": 0.99, "kept_se": 0.001}
+    claim = keeps_late([usual, {**usual, "delays": "slow", "kept": kept, "kept_se": error}], 12)
     assert claim.verdict == verdict
-    assert "(slow), 12 worlds" in claim.figure
+    assert "(visits, slow), 12 worlds" in claim.figure

@@ -100,7 +100,7 @@ def test_every_world_is_planned_once_and_few_seeds_have_few_worlds() -> None:
     }
     assert sorted({piece.world for piece in pieces}) == list(range(700, 712))
     assert len(pieces) == 24
-    assert len(every_case(Setup())) == 12 * (len(CASES) - 1)
+    assert len(every_case(Setup())) == 12 * 2 * (len(CASES) - 1)
     assert len(every_learner(Setup(seeds=2))) == 4
 
 
@@ -115,5 +115,5 @@ def test_tables_are_means_over_worlds_with_the_error_of_the_difference() -> None
     assert row["earlier"] == pytest.approx(0.2)
     assert (row["gain"], row["gain_se"]) == (pytest.approx(0.3), pytest.approx(0.1))
     (row,) = delay_table(rows)
-    assert row["delays"] == "slow"
+    assert (row["outcome"], row["delays"]) == ("visit", "slow")
     assert row["kept"] == pytest.approx(np.mean([0.3, 0.4, 0.8]) / 0.8)

@@ -117,7 +117,8 @@ def keeps_late(delays: Sequence[Row], worlds: int) -> Claim:
     if worlds < LEAST_SEEDS:
         verdict = "cannot tell"
     figure = f"least: {percent(least['kept'], 1)} ± {percent(reach * least['kept_se'], 1)}"
-    return Claim(text, verdict, f"{figure} ({least['delays']}), {worlds} worlds")
+    which = f"{least['outcome']}s, {least['delays']}"
+    return Claim(text, verdict, f"{figure} ({which}), {worlds} worlds")
 
 
 def _reach(worlds: int, figures: int) -> float:

@@ -8,7 +8,7 @@ window ended; and evidence that ages (:mod:`bccb.ageing`). Times are shares of t
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple
@@ -167,20 +167,20 @@ def worlds(setup: Setup) -> range:
 
 
 def every_learner(setup: Setup) -> list[Piece]:
-    """All learners, on conversions and on visits, with the usual delays."""
-    pieces: list[Piece] = []
-    for world in worlds(setup):
-        for outcome, shorter in SHORTER.items():
-            users = max(setup.middle // shorter, 1)
-            pieces.append(Late(world, users, outcome, USUAL, LEARNERS, setup.history))
-    return pieces
+    """All learners with the usual delays."""
+    return _pieces(setup, (USUAL,), LEARNERS)
 
 
 def every_case(setup: Setup) -> list[Piece]:
-    """The default policy, on conversions, with each kind of delays."""
+    """The default policy with each other kind of delays."""
+    return _pieces(setup, [name for name in CASES if name != USUAL], (DEFAULT,))
+
+
+def _pieces(setup: Setup, cases: Sequence[str], policies: tuple[str, ...]) -> list[Piece]:
+    """A piece for each world, outcome and kind of delays."""
     return [
-        Late(world, setup.middle, "conversion", name, (DEFAULT,), setup.history)
+        Late(world, max(setup.middle // shorter, 1), outcome, case, policies, setup.history)
         for world in worlds(setup)
-        for name in CASES
-        if name != USUAL
+        for outcome, shorter in SHORTER.items()
+        for case in cases
     ]

@@ -60,11 +60,7 @@ def late_rows(setup: Setup, results: Results) -> list[Record]:
 
 def delay_rows(setup: Setup, results: Results) -> list[Record]:
     """What the default policy causes with each kind of delays: the usual ones first."""
-    usual = [
-        row
-        for row in late_rows(setup, results)
-        if (row["policy"], row["outcome"]) == (DEFAULT, "conversion")
-    ]
+    usual = [row for row in late_rows(setup, results) if row["policy"] == DEFAULT]
     return usual + rows_of(trust_late.every_case(setup), results)
 
 
@@ -144,7 +140,7 @@ TRUST = Study(
         Experiment(
             "delays",
             "When delays are of another kind",
-            f"The same for {DEFAULT} and conversions, with delays that are not exponential, that "
+            f"The same for {DEFAULT}, with delays that are not exponential, that "
             "differ between the arms, or with a window that ends after the campaign. The mean is "
             "0.1 of the campaign, of users who are not treated where the arms differ. kept is "
             "ageing as a share of at once. Conversions that come after the window are lost: 3 to 4 "

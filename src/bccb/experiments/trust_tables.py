@@ -165,9 +165,10 @@ def late(rows: Sequence[Row]) -> list[Record]:
 def delays(rows: Sequence[Row]) -> list[Record]:
     """What one policy causes with each kind of delays, and how much of what it would at once."""
     made = []
-    for (name,), group in _grouped(rows, "delays").items():
+    ordered = sorted(rows, key=lambda row: str(row["outcome"]))
+    for (outcome, name), group in _grouped(ordered, "outcome", "delays").items():
         kept = ways(group, "ageing") / ways(group, "at_once")
-        row = {"delays": name, **_ways(group)}
+        row = {"outcome": outcome, "delays": name, **_ways(group)}
         made.append({**row, "kept": float(kept.mean()), "kept_se": _error(kept)})
     return made
 
