@@ -6,9 +6,12 @@ Otherwise each of those processes compiles the same kernels at the same time.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+
+import numpy as np
 
 import bccb
 from bccb.data import simulate
@@ -45,7 +48,13 @@ def warm(processes: int) -> None:
 def use(name: str) -> None:
     """Decide and learn with a policy in every way there is."""
     log, world = simulate(200, seed=1), simulate_world(200, seed=1)
-    for run in (lambda policy: replay(policy, log), lambda policy: live(policy, world), by_hand):
+    ways: tuple[Callable[[bccb.Policy], object], ...] = (
+        lambda policy: replay(policy, log),
+        lambda policy: live(policy, world),
+        lambda policy: live(policy, world, np.ones(200), window=9.0),
+        by_hand,
+    )
+    for run in ways:
         policy = bccb.make(name, budget=10, horizon=200, features=12, seed=1)
         if policy.needs_history:
             policy.learn(simulate(1_000, seed=2, outcome="visit"))

@@ -54,7 +54,9 @@ def check_report(book: Book, report: Any, at: Span) -> None:
     standing = sum(row.status != "cancelled" for row in book.rows.values())
     if sum(arm["decisions"] for arm in arms) != standing:
         raise book.broken(f"{standing} decisions stand, but the arms are {arms}")
-    for interval in (report["incremental"], *(arm["rate"] for arm in arms)):
+    caused = report["campaign"]["caused"] or {"estimated": None, "measured": None}
+    rates = (arm["rate"] for arm in arms)
+    for interval in (caused["estimated"], caused["measured"], *rates):
         if interval is not None and not interval["low"] <= interval["value"] <= interval["high"]:
             raise book.broken(f"an interval is {interval}")
     if len({len(report["series"][name]) for name in SERIES}) != 1:

@@ -18,6 +18,9 @@ import bccb
 from bccb.cli import main
 from bccb.data import read_log, simulate, write_log
 from bccb.data.schema import columns_of
+from bccb.data.world import simulate_world
+from bccb.evaluate.late import exponential_delays
+from bccb.evaluate.live import live
 from bccb.policies import POLICIES
 
 SMALL = ["--users", "400", "--history", "300", "--seeds", "1:3", "--budget", "30"]
@@ -123,6 +126,46 @@ def test_compare_tells_of_a_drift_which_files_cannot_have(run: Run, trial: Path)
     ran = run("compare", "--drift", "--data", str(trial), *small)
     assert ran.status == 2
     assert "--drift is True, but must be used on simulated users, without --data" in ran.notes
+
+
+def test_compare_with_a_delay_tells_what_late_outcomes_cost(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "late.json"
+    few = ["--policy", "pooled-bayes", "--policy", "offline-uplift", "--policy", "oracle"]
+    ran = run("compare", *SMALL, *few, "--delay", "10%", "--json", str(path))
+    assert ran.status == 0, ran.notes
+    assert "simulator, late outcomes: 400 users, 2 seeds, budget 30" in ran.out
+    assert "conversions are reported 40 users later on average, nothing else is" in ran.notes
+    assert "window: 200 users, 5 times the delay: --window gives another" in ran.notes
+    assert re.search(r"^ *oracle +\d+\.\d ± +\d+\.\d 1\.000 +1\.000 ", ran.out, re.MULTILINE)
+    rows = json.loads(path.read_text())["rows"]
+    assert [(row["policy"], row["seed"]) for row in rows] == [
+        (name, seed) for name in ("pooled-bayes", "offline-uplift", "oracle") for seed in (1, 2)
+    ]
+    policy = bccb.make("pooled-bayes", budget=30, horizon=400, features=12, seed=2)
+    late = live(policy, simulate_world(400, 2), exponential_delays(400, 40.0, 2), 200.0)
+    assert (rows[1]["incremental"], rows[1]["treated"]) == (late.value, late.treated)
+    again = tmp_path / "again.json"
+    run("compare", *SMALL, *few, "--delay", "40", "--window", "50%", "--json", str(again))
+    assert json.loads(again.read_text())["rows"] == rows
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--delay", "-5"], "--delay is '-5', but must be from 1 to 1e+12 users, such as 5000, or"),
+        (["--delay", "nan%"], "--delay is 'nan%', but must be"),
+        (["--delay", "inf"], "--delay is 'inf', but must be"),
+        (["--delay", "soon"], "--delay is 'soon', but must be"),
+        (["--delay", "10%", "--window", "0"], "--window is '0', but must be from 1"),
+        (["--window", "50%"], "--window is '50%', but must be given together with --delay"),
+        (["--delay", "10%", "--drift"], "--drift is True, but must be left out with --delay"),
+        (["--delay", "10%", "--data", "x.csv"], "used on simulated users, without --data: a log"),
+    ],
+)
+def test_delays_that_cannot_be_are_one_sentence(run: Run, options: list[str], message: str) -> None:
+    ran = run("compare", *SMALL, *options)
+    assert ran.status == 2
+    assert message in " ".join(ran.notes.split())
 
 
 def test_compare_reads_a_users_own_table(run: Run, table: Path) -> None:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -20,7 +20,7 @@ import pytest
 from processes import serving, until
 
 from bccb.cli import main
-from bccb.cli.traffic import Drive, Plan, SimulatedTraffic
+from bccb.cli.traffic import Drive, LoggedTraffic, Plan, SimulatedTraffic
 from bccb.client import Campaign, Client, DecisionAnswer, Outcome, ServiceError, User
 from bccb.data import simulate, write_log
 from bccb.data.simulator import load_model
@@ -123,7 +123,8 @@ def test_the_table_tells_what_came_of_it(drive: Run, client: Client, url: str) -
         r"users 60 in \d+\.\d s",
         rf"treated {campaign.treated} spent {spent:.2f} of 20\.00",
         r"conversions \d+",
-        r"incremental \(95 %\) (not known yet|-?[\d,.]+ \(-?[\d,.]+ to -?[\d,.]+\))",
+        r"caused, estimated -?[\d,.]+ \(95 %: -?[\d,.]+ to -?[\d,.]+\), by the model",
+        r"caused, measured -?[\d,.]+ \(95 %: -?[\d,.]+ to -?[\d,.]+\), by random decisions",
         r"really caused -?\d+\.\d, known because the users are simulated",
         r"decisions per second [\d,]+",
         r"latency \d+\.\d ms at the median, \d+\.\d ms at 99 %",
@@ -213,7 +214,7 @@ def test_ctrl_c_stops_it_and_settles_what_was_decided(url: str, client: Client) 
     def new() -> list[Campaign]:
         return [each for each in client.campaigns() if each.id not in before]
 
-    endless = ("--users", 100_000, "--rate", 100, "--delay", 600)
+    endless = ("--users", 100_000, "--rate", 200, "--delay", 600)
     with subprocess.Popen(
         [*PROGRAM, "drive", "--url", url, *map(str, endless)],
         stdout=subprocess.PIPE,
@@ -222,7 +223,7 @@ def test_ctrl_c_stops_it_and_settles_what_was_decided(url: str, client: Client) 
         env=os.environ | {"COLUMNS": "120"},
     ) as process:
         try:
-            until(lambda: any(each.pending > 10 for each in new()), START_SECONDS)
+            until(lambda: any(each.pending > 300 for each in new()), START_SECONDS)
             process.send_signal(signal.SIGINT)
             out, notes = process.communicate(timeout=START_SECONDS)
         finally:
@@ -231,8 +232,22 @@ def test_ctrl_c_stops_it_and_settles_what_was_decided(url: str, client: Client) 
     assert ", then stopped" in out
     assert "Traceback" not in notes
     campaign = client.campaign(new()[0])
-    assert campaign.decisions > 10
-    assert campaign.pending == 0
+    assert campaign.decisions > 300
+    assert campaign.outcome_window_seconds == 3_000
+    arms = client.report(campaign).arms
+    assert campaign.decisions - campaign.pending == sum(arm.conversions for arm in arms) > 0
+
+
+def test_with_a_delay_conversions_alone_are_reported(drive: Run, client: Client) -> None:
+    ran = drive("--users", 400, *FAST, "--batch", 20, "--delay", 0.2, "--window", 60)
+    assert ran.status == 0, ran
+    campaign = driven(client, ran)
+    assert campaign.outcome_window_seconds == 60
+    arms = client.report(campaign).arms
+    assert campaign.decisions - campaign.pending == sum(arm.conversions for arm in arms) > 0
+    assert f"without a report {campaign.pending}, whose window has not ended" in ran.out
+    ran = drive("--users", 20, *FAST, "--delay", 0.01)
+    assert "window: none given with --window, so 1 s, 5 delays" in ran.notes
 
 
 @pytest.mark.parametrize(
@@ -243,6 +258,10 @@ def test_ctrl_c_stops_it_and_settles_what_was_decided(url: str, client: Client) 
         (["--concurrency", "0"], "--concurrency is 0, but must be from 1 to 100"),
         (["--rate", "-1"], "--rate is -1.0, but must be from 0"),
         (["--delay", "nan"], "--delay is nan, but must be from 0"),
+        (["--delay", "-1"], "--delay is -1.0, but must be from 0"),
+        (["--delay", "inf"], "--delay is inf, but must be from 0"),
+        (["--window", "0"], "--window is 0, but must be from 1"),
+        (["--campaign", "c", "--window", "60"], "--campaign is 'c', but must be given without"),
         (["--users", "0"], "--users is 0, but must be from 1"),
         (["--campaign", "c", "--policy", "bccb"], "--campaign is 'c', but must be given without"),
         (["--treatment", "a", "--control", "b", "--outcome", "c"], "--data is None, but must be"),
@@ -285,24 +304,61 @@ class Recorder:
         self.reported += [(now, outcome.decision_id) for outcome in outcomes]
 
 
-def play(recorder: Recorder, plan: Plan) -> Drive:
+def play(recorder: Recorder, plan: Plan, rate: float = 1.0) -> Drive:
+    """Drive users of whom this share converts, in the order in which they come."""
     world = simulate_world(plan.users, seed=1)
+    draws = np.arange(plan.users) / plan.users
+    world = replace(world, rates=np.full_like(world.rates, rate), draws=draws)
     traffic = SimulatedTraffic(world, load_model().names, ("offer",))
     drive = Drive(cast("Any", recorder), cast("Any", "c1"), traffic, plan)
     drive.run()
     return drive
 
 
-def test_users_come_at_the_rate_and_outcomes_after_the_delay() -> None:
-    recorder = Recorder()
-    totals = play(recorder, Plan(users=30, rate=100.0, concurrency=4, delay=0.3)).totals
+def test_users_come_at_the_rate_and_conversions_after_their_delays() -> None:
+    recorder, plan = Recorder(), Plan(users=30, rate=100.0, concurrency=4, delay=0.3, seed=1)
+    drive = play(recorder, plan)
+    totals = drive.totals
     assert totals.decided == len(recorder.decided) == len(recorder.reported) == 30
     times = sorted(moment for moment, _ in recorder.decided)
     assert times[-1] - times[0] >= 0.28
     asked = {name: moment for moment, name in recorder.decided}
-    assert min(moment - asked[name] for moment, name in recorder.reported) >= 0.3
+    for moment, name in recorder.reported:
+        row = int(name.rpartition("-")[2])
+        assert moment - asked[name] >= min(drive.delays[row], plan.ending)
+    assert 0.15 < drive.delays.mean() < 0.6
     assert totals.problem is None
     assert not totals.interrupted
+
+
+def test_zeros_are_reported_at_once_without_a_delay_and_never_with_one() -> None:
+    recorder, late = Recorder(), Recorder()
+    play(recorder, Plan(users=40, rate=0.0), rate=0.25)
+    assert len(recorder.reported) == 40
+    play(late, Plan(users=40, rate=0.0, delay=0.01), rate=0.25)
+    rows = {int(name.rpartition("-")[2]) for _, name in late.reported}
+    assert rows == set(range(10))
+
+
+def test_a_shadow_hears_of_zeros_after_a_delay_too() -> None:
+    recorder, plan = Recorder(), Plan(users=40, rate=0.0, delay=0.01)
+    log = simulate(40, seed=1)
+    assert log.outcomes.min() == 0.0
+    Drive(cast("Any", recorder), cast("Any", "c1"), LoggedTraffic(log), plan).run()
+    assert len(recorder.reported) == 40
+
+
+def test_it_ends_by_itself_though_a_conversion_is_due_much_later() -> None:
+    recorder, plan = Recorder(), Plan(users=20, rate=0.0, delay=0.1)
+    world = simulate_world(20, seed=1)
+    world = replace(world, rates=np.ones_like(world.rates))
+    traffic = SimulatedTraffic(world, load_model().names, ("offer",))
+    drive = Drive(cast("Any", recorder), cast("Any", "c1"), traffic, plan)
+    drive.delays[7] = 1e6
+    began = time.monotonic()
+    drive.run()
+    assert plan.ending <= time.monotonic() - began < 30
+    assert len(recorder.reported) == 20
 
 
 def test_what_was_decided_before_a_refusal_gets_its_outcome_at_once() -> None:

@@ -51,7 +51,7 @@ REPORT = {
     "campaign": CAMPAIGN,
     "now": "2030-01-01T00:00:01Z",
     "arms": [ARM, ARM | {"treatment": "email", "rate": None}],
-    "incremental": None,
+    "caused_series": {"at": [], "estimated": [], "measured": []},
     "decisions_per_second": 3,
     "planned": "1.5",
     "money_ends_at": None,

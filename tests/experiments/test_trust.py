@@ -31,6 +31,7 @@ from bccb.experiments.trust import (
     execute,
     lives,
 )
+from bccb.experiments.trust_late import LEARNERS, every_learner
 from bccb.experiments.trust_study import TRUST, rows_of
 from bccb.policies import POLICIES
 
@@ -126,15 +127,17 @@ def test_what_is_stored_is_not_made_again(tmp_path: Path) -> None:
     assert len(list(execute(pieces[:1], store))) == 1
     assert len(list(execute(pieces, store, jobs=2))) == len(pieces) - 1
     assert list(execute(pieces, store)) == []
+    plans = {"lives": lives, "estimates": estimates, "twins": copies, "late": every_learner}
     rows = {
         kind: rows_of(plan(SMALL), lambda piece: store.get(source_of(piece)) or {})
-        for kind, plan in (("lives", lives), ("estimates", estimates), ("twins", copies))
+        for kind, plan in plans.items()
     }
     assert rows["lives"] == [row for piece in pieces[:2] for row in piece.make()]
     assert {kind: len(result) for kind, result in rows.items()} == {
         "lives": 2 * 3 * (len(ENTRANTS) + 1),
         "estimates": 2 * 9,
         "twins": 2 * 4,
+        "late": 2 * 2 * len(LEARNERS),
     }
     store.close()
 

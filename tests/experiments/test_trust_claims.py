@@ -13,7 +13,9 @@ from bccb.experiments.trust_claims import (
     cost_of_the_reserve,
     covering,
     covering_own_log,
+    keeps_late,
     least_regret,
+    no_worse_late,
     slower_than_users,
     unbiased,
 )
@@ -129,3 +131,41 @@ def test_equals_must_seldom_differ(differ: float, comparisons: int, verdict: str
     row |= {"low": differ - reach, "high": differ + reach}
     other = {**row, "test": "paired bootstrap", "differ": 0.5}
     assert copies_seldom_differ([row, other], "paired t").verdict == verdict
+
+
+def late(gain: float, error: float) -> list[dict[str, Any]]:
+    good = {"outcome": "visit", "policy": "bccb", "gain": 0.3, "gain_se": 0.01}
+    return [good, {**good, "policy": "thompson", "gain": gain, "gain_se": error}]
+
+
+@pytest.mark.parametrize(
+    ("gain", "error", "worlds", "verdict"),
+    [
+        (0.1, 0.01, 12, "holds"),
+        (0.0, 0.0, 12, "holds"),
+        (-0.001, 0.001, 12, "holds"),  # known to be small
+        (-0.001, 0.01, 12, "cannot tell"),
+        (0.01, 0.02, 12, "cannot tell"),
+        (-0.005, 0.001, 12, "does not hold"),
+        (-0.1, 0.001, 2, "cannot tell"),
+    ],
+)
+def test_one_learner_that_loses_by_ageing_is_enough(
+    gain: float, error: float, worlds: int, verdict: str
+) -> None:
+    claim = no_worse_late(late(gain, error), worlds)
+    assert claim.verdict == verdict
+    assert f"thompson, visits, {gain:+.3f}" in claim.figure
+
+
+@pytest.mark.parametrize(
+    ("kept", "error", "verdict"),
+    [(0.97, 0.005, "holds"), (0.96, 0.01, "cannot tell"), (0.9, 0.005, "does not hold")],
+)
+def test_the_least_that_is_kept_with_any_delays_counts(
+    kept: float, error: float, verdict: str
+) -> None:
+    usual = {"outcome": "visit", "delays": "exponential", "kept": 0.99, "kept_se": 0.001}
+    claim = keeps_late([usual, {**usual, "delays": "slow", "kept": kept, "kept_se": error}], 12)
+    assert claim.verdict == verdict
+    assert "(visits, slow), 12 worlds" in claim.figure

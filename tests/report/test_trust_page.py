@@ -7,6 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from bccb.experiments.report import Report
+from bccb.experiments.trust_late import CASES, LEARNERS
 from bccb.experiments.trust_study import TRUST
 from bccb.experiments.trust_tables import NAMES
 
@@ -26,6 +27,10 @@ def test_the_page_is_rendered_from_the_figures_beside_it() -> None:
 def test_the_page_has_every_table_policy_and_claim() -> None:
     assert list(FIGURES["tables"]) == TRUST.names
     assert [row["policy"] for row in FIGURES["tables"]["values"]] == list(NAMES)
+    late = [(row["outcome"], row["policy"]) for row in FIGURES["tables"]["late"]]
+    assert late == [(what, name) for what in ("conversion", "visit") for name in LEARNERS]
+    delays = [(row["outcome"], row["delays"]) for row in FIGURES["tables"]["delays"]]
+    assert delays == [(what, name) for what in ("conversion", "visit") for name in CASES]
     answer = REPORT.markdown()
     for claim in FIGURES["claims"]:
         assert f"| {claim['text']} | {claim['verdict']} | {claim['figure']} |" in answer
@@ -42,12 +47,14 @@ def test_figures_name_what_they_show() -> None:
         assert name in texts["curves"]
     assert "paired bootstrap, pooled-bayes, incremental" in texts["twins"]
     assert "a fixed target, DR" in texts["estimators"]
+    for name in LEARNERS:
+        assert name in texts["late"]
 
 
 def test_the_report_holds_claims_figures_and_tables() -> None:
     drawn = draw()
     whole = REPORT.html()
-    assert whole.count("<svg") == len(drawn) == 3
+    assert whole.count("<svg") == len(drawn) == 4
     for title in (one.title for one in TRUST.experiments):
         assert f">{title}</h2>" in whole
     assert "`" not in whole

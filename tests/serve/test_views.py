@@ -42,6 +42,7 @@ def test_a_campaign_is_reported_as_it_was_asked_for(service: Service) -> None:
         "conversions": 0.0,
         "median_delay_seconds": None,
         "too_late": 0,
+        "caused": {"estimated": None, "measured": None, "measured_users": 0},
     }
 
 
@@ -52,7 +53,12 @@ def test_a_report_before_the_first_user_tells_nothing(service: Service) -> None:
         (None, 0, None),
         ("email", 0, None),
     ]
-    assert report["incremental"] is None
+    assert report["campaign"]["caused"] == {
+        "estimated": None,
+        "measured": None,
+        "measured_users": 0,
+    }
+    assert report["caused_series"] == {"at": [], "estimated": [], "measured": []}
     assert report["money_ends_at"] is None
     assert report["planned"] == "0.00"
     assert set(map(len, report["series"].values())) == {0}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -19,20 +19,25 @@ from bccb.cli.options import (
     Seeds,
     check_policies,
     parse_seeds,
+    parse_span,
 )
 from bccb.data import Columns
 from bccb.data.readers import read_finished
 from bccb.errors import InputError
-from bccb.evaluate.compare import compare, summarise, to_json
+from bccb.evaluate.compare import Run, Summary, compare, summarise, to_json
+from bccb.evaluate.late_comparison import Lateness, LateSummary, compare_late, summarise_late
 from bccb.evaluate.trials import LoggedTrials, SimulatedTrials, Trial
 from bccb.money import LEAST_COST, MICROS, budget_in_micros
 from bccb.policies import POLICIES
-from bccb.report.results import summary_rows
+from bccb.report.results import late_rows, summary_rows
 
 BUDGET = 5_000.0
 SHARE = 0.1  # of what a log spent: few enough to treat that it matters who is
 USERS = 100_000
 HISTORY = 50_000
+WINDOWS = 5  # delays in a window: 99.3 % of conversions are reported by then
+LATE_LOG = "used on simulated users, without --data: a log does not say when it was reported"
+AnyRun = TypeVar("AnyRun", bound=Run)
 
 
 @takes_columns
@@ -60,6 +65,22 @@ def command(
         bool,
         typer.Option("--drift", help="Other simulated users respond from mid-stream on."),
     ] = False,
+    delay: Annotated[
+        str | None,
+        typer.Option(
+            "--delay",
+            metavar="MEAN",
+            help="Report conversions alone, so many users later on average: 5000, or 10% of all.",
+        ),
+    ] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(
+            "--window",
+            metavar="SPAN",
+            help="So many users later a report is too late, likewise. [default: 5 times --delay]",
+        ),
+    ] = None,
     seeds: Seeds = SEEDS,
     policy: Annotated[
         list[str] | None,
@@ -70,11 +91,17 @@ def command(
 ) -> None:
     """Replay policies on a log, or on the built-in simulator, and print one table.
 
+    With --delay simulated users are decided on live, and conversions alone are reported, after
+    exponential delays. Then incremental is what is really caused, share how much of what the oracle
+    causes, and at once that share if every outcome were known at once.
+
     **Examples**
 
     `bccb compare`
 
     `bccb compare --policy bccb --policy cheapest-first --budget 1000 --budget 5000`
+
+    `bccb compare --delay 10% --window 50%` and, the same, `bccb compare --delay 10000`
 
     `bccb compare --data criteo.parquet --preset criteo --json out.json`
 
@@ -82,23 +109,72 @@ def command(
     """
     seed_list = parse_seeds(seeds)
     _check(policy or [], budget or [])
+    if delay is not None and data is not None:
+        raise InputError("--delay", delay, LATE_LOG)
     trials, title, known = _trials(data, columns, users, history, drift)
+    lateness = _lateness(delay, window, trials)
     budgets = _budgets(budget, trials)
     names = policy or [name for name, spec in POLICIES.items() if known or not spec.needs_effects]
-    runs = []
-    with progress_bar("replaying") as show:
-        for run in compare(trials, names, budgets, seed_list, jobs):
-            runs.append(run)
-            show(len(runs), len(names) * len(budgets) * len(seed_list), run.policy)
-    runs.sort(key=lambda run: (budgets.index(run.budget), names.index(run.policy), run.seed))
-    summary = summarise(runs)
-    write_json(json_file, to_json(runs, summary))
+    order = [(money, name) for money in budgets for name in names]
     title += f", {_count(len(seed_list), 'seed')}"
     title += f", budget {budgets[0]:,.0f}" if len(budgets) == 1 else ""
-    out.print(table(summary_rows(summary), title, [line.budget for line in summary]))
+    if lateness is None:
+        runs = compare(trials, names, budgets, seed_list, jobs)
+        replays = _made("replaying", runs, order, seed_list)
+        summary = summarise(replays)
+        write_json(json_file, to_json(replays, summary))
+        _print(title, summary_rows(summary), summary)
+        return
+    assert isinstance(trials, SimulatedTrials)
+    late_runs = compare_late(trials, lateness, names, budgets, seed_list, jobs)
+    lates = _made("deciding", late_runs, order, seed_list)
+    figures = summarise_late(lates)
+    write_json(json_file, to_json(lates, figures))
+    _print(title.replace("simulator", "simulator, late outcomes"), late_rows(figures), figures)
+
+
+def _made(
+    doing: str, runs: Iterable[AnyRun], order: Sequence[tuple[float, str]], seeds: Sequence[int]
+) -> list[AnyRun]:
+    """All runs under a progress bar, in this order of budgets and policies."""
+    made = []
+    with progress_bar(doing) as show:
+        for run in runs:
+            made.append(run)
+            show(len(made), len(order) * len(seeds), run.policy)
+    return sorted(made, key=lambda run: (order.index((run.budget, run.policy)), run.seed))
+
+
+def _print(
+    title: str, rows: list[dict[str, str]], summary: Sequence[Summary] | Sequence[LateSummary]
+) -> None:
+    out.print(table(rows, title, [line.budget for line in summary]))
     for line in summary:
         if line.note:
             out.print(f"{line.policy} at {line.budget:,.0f}: {line.note}", style="yellow")
+
+
+def _lateness(
+    delay: str | None, window: str | None, trials: Callable[[int], Trial]
+) -> Lateness | None:
+    """When conversions are reported, if that is not at once."""
+    if delay is None:
+        if window is not None:
+            raise InputError("--window", window, "given together with --delay")
+        return None
+    assert isinstance(trials, SimulatedTrials)
+    if trials.drift:
+        raise InputError("--drift", True, "left out with --delay")
+    mean = parse_span("--delay", delay, trials.users)
+    span = WINDOWS * mean if window is None else parse_span("--window", window, trials.users)
+    where = f", {WINDOWS} times the delay: --window gives another" if window is None else ""
+    notes.print(
+        f"conversions are reported {mean:,.10g} users later on average, nothing else is; "
+        f"window: {span:,.10g} users{where}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    return Lateness(mean, span)
 
 
 def _trials(

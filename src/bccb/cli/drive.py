@@ -17,8 +17,16 @@ from rich.table import Table
 from bccb.cli.columns import read_with_notes, takes_columns
 from bccb.cli.console import notes, out, progress_bar
 from bccb.cli.options import check_within
-from bccb.cli.traffic import Drive, LoggedTraffic, Plan, SimulatedTraffic, Totals, Traffic
-from bccb.client import Campaign, Client, Report, UnreachableError
+from bccb.cli.traffic import (
+    LAST_DELAYS,
+    Drive,
+    LoggedTraffic,
+    Plan,
+    SimulatedTraffic,
+    Totals,
+    Traffic,
+)
+from bccb.client import Campaign, Client, Figure, Report, UnreachableError
 from bccb.data import Columns
 from bccb.data.schema import quoted
 from bccb.data.simulator import MOST_USERS, Outcome, load_model
@@ -30,6 +38,7 @@ USERS, BUDGET = 20_000, 1_000.0
 SHOWN = 60.0  # seconds that it takes without --rate: long enough to watch
 TREATMENT = "offer"  # of simulated users
 AT_FIRST = 1.0  # seconds in which a service must answer for the first time
+MOST_WINDOW = 10 * 366 * 86_400  # seconds: ten years
 MOST_CALLS, MOST_AT_ONCE = 100, 1_000  # at the same time, and users in one of them
 
 Data = Annotated[
@@ -48,6 +57,19 @@ Rate = Annotated[
     float | None,
     typer.Option(
         "--rate", help="Users per second; 0: as fast as possible. [default: done in a minute]"
+    ),
+]
+Delay = Annotated[
+    float,
+    typer.Option(
+        metavar="MEAN", help="Seconds until a conversion is reported, on average; zeros never are."
+    ),
+]
+Window = Annotated[
+    int | None,
+    typer.Option(
+        metavar="SECONDS",
+        help="Until a report is too late, of the new campaign. [default: 5 delays, or a week]",
     ),
 ]
 
@@ -70,7 +92,8 @@ def command(
     rate: Rate = None,
     concurrency: Annotated[int, typer.Option(help="Calls at the same time.")] = 16,
     batch: Annotated[int, typer.Option(help="Users in one call.")] = 1,
-    delay: Annotated[float, typer.Option(help="Seconds until an outcome is reported.")] = 0.0,
+    delay: Delay = 0.0,
+    window: Window = None,
     seed: Annotated[int, typer.Option(help="Of simulated users and decisions.")] = 0,
     url: Annotated[
         str | None, typer.Option(help="Of the service. [default: $BCCB_URL, or this machine]")
@@ -83,21 +106,25 @@ def command(
     randomised trial: then the campaign is a shadow one, and what the trial did is reported. Ctrl-C
     stops it; what was decided by then still gets its outcomes.
 
+    With --delay conversions are reported after exponential delays, and nothing else is: the
+    campaign learns from users without a report as they grow older. After the last user it goes on
+    for 5 delays, then reports what is left. Users of a trial have their zeros reported, too.
+
     **Examples**
 
     `bccb serve` in one terminal and `bccb drive` in another; watch the page meanwhile
 
     `bccb drive --users 100000 --budget 5000 --rate 0 --batch 50 --policy pooled-bayes`
 
-    `bccb drive --users 5000 --rate 50 --delay 30`
+    `bccb drive --users 6000 --delay 6` lasts a minute, and half of one until all is reported
 
     `bccb drive --data mine.csv --treatment arm --control none --outcome sale --cost 0.5`
     """
     log = _read(data, columns, conversions)
     count = _count(users, log)
-    plan = Plan(count, count / SHOWN if rate is None else rate, concurrency, batch, delay)
+    plan = Plan(count, count / SHOWN if rate is None else rate, concurrency, batch, delay, seed)
     _check(plan)
-    wanted = Wanted(campaign, budget, policy, seed, conversions)
+    wanted = Wanted(campaign, budget, policy, seed, conversions, _window(window, campaign, delay))
     totals, report, page = _play(url, key, wanted, log, plan)
     out.print(_table(totals, report))
     out.print(f"the page: {page}", highlight=False, soft_wrap=True)
@@ -114,10 +141,13 @@ class Wanted:
     policy: str | None
     seed: int
     conversions: bool
+    window: int | None  # seconds
 
     def __post_init__(self) -> None:
-        if self.campaign is not None and (self.budget is not None or self.policy is not None):
-            raise InputError("--campaign", self.campaign, "given without --budget and --policy")
+        given = (self.budget, self.policy, self.window)
+        if self.campaign is not None and any(value is not None for value in given):
+            allowed = "given without --budget, --policy and --window"
+            raise InputError("--campaign", self.campaign, allowed)
 
 
 def _check(plan: Plan) -> None:
@@ -125,6 +155,16 @@ def _check(plan: Plan) -> None:
     check_within("--concurrency", plan.concurrency, 1, MOST_CALLS)
     check_within("--batch", plan.batch, 1, MOST_AT_ONCE)
     check_within("--delay", plan.delay, 0, 1e6)
+
+
+def _window(window: int | None, campaign: str | None, delay: float) -> int | None:
+    """The seconds of a new campaign's window: where none is given, enough for most reports."""
+    if window is not None:
+        check_within("--window", window, 1, MOST_WINDOW)
+    elif campaign is None and delay > 0:
+        window = math.ceil(LAST_DELAYS * delay)
+        notes.print(f"window: none given with --window, so {window:,} s, {LAST_DELAYS} delays")
+    return window
 
 
 def _read(data: Path | None, columns: Columns | None, conversions: bool) -> Log | None:
@@ -165,8 +205,9 @@ def _play(
         with progress_bar("deciding", at_first="") as show:
 
             def on_decided(decided: int) -> None:
-                waiting = decided == plan.users and plan.delay > 0
-                show(decided, plan.users, "- waiting for outcomes" if waiting else "")
+                waiting = f"- reporting for up to {plan.ending:,.0f} s"
+                last = decided == plan.users and plan.delay > 0
+                show(decided, plan.users, waiting if last else "")
 
             totals = Drive(client, campaign, traffic, plan, on_decided).run()
         if isinstance(totals.problem, UnreachableError):
@@ -220,6 +261,7 @@ def _create(client: Client, wanted: Wanted, traffic: Traffic, users: int) -> Cam
         policy=wanted.policy,
         seed=wanted.seed,
         mode=traffic.mode,
+        outcome_window_seconds=wanted.window,
     )
 
 
@@ -234,8 +276,14 @@ def _table(totals: Totals, report: Report) -> Table:
     return table
 
 
+def _figure(figure: Figure | None, by: str) -> str:
+    if figure is None:
+        return "not known yet"
+    return f"{figure.value:,.1f} (95 %: {figure.low:,.1f} to {figure.high:,.1f}), by {by}"
+
+
 def _lines(totals: Totals, report: Report) -> dict[str, str]:
-    campaign, sure = report.campaign, report.incremental
+    campaign, caused = report.campaign, report.campaign.caused
     would = "" if campaign.mode == "live" else "would be "
     spent = campaign.spent + campaign.reserved
     lines = {
@@ -243,12 +291,15 @@ def _lines(totals: Totals, report: Report) -> dict[str, str]:
         f"{would}treated": f"{campaign.treated:,}",
         f"{would}spent": f"{spent:,.2f} of {campaign.budget:,.2f}",
         "conversions": f"{sum(arm.conversions for arm in report.arms):,.0f}",
-        "incremental (95 %)": "not known yet",
     }
+    if campaign.pending:
+        lines["without a report"] = f"{campaign.pending:,}, whose window has not ended"
     if totals.interrupted:
         lines["users"] += ", then stopped"
-    if sure is not None:
-        lines["incremental (95 %)"] = f"{sure.value:,.1f} ({sure.low:,.1f} to {sure.high:,.1f})"
+    if caused is not None:
+        lines["caused, estimated"] = _figure(caused.estimated, "the model")
+        measured = f"random decisions among the first {caused.measured_users:,} users"
+        lines["caused, measured"] = _figure(caused.measured, measured)
     if not math.isnan(totals.caused):
         lines["really caused"] = f"{totals.caused:,.1f}, known because the users are simulated"
     if totals.latencies:

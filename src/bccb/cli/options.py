@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +13,7 @@ from bccb.errors import InputError
 from bccb.policies import spec_of
 
 MOST_SEEDS = 10_000
+MOST_SPAN = 1e12  # users
 FORMATS = ".csv, .csv.gz, .ndjson or .parquet"
 
 
@@ -60,6 +62,19 @@ def check_within(option: str, value: float, least: float, most: float) -> None:
     """Refuse a value that is out of range."""
     if not least <= value <= most:
         raise InputError(option, value, f"from {least} to {most:,.0f}")
+
+
+def parse_span(option: str, text: str, users: int) -> float:
+    """A time in users who come meanwhile: ``5000`` of them, or ``10%`` of all users."""
+    try:
+        number = float(text.removesuffix("%"))
+    except ValueError:
+        number = math.nan
+    span = number / 100.0 * users if text.endswith("%") else number
+    if not 1.0 <= span <= MOST_SPAN:
+        allowed = f"from 1 to {MOST_SPAN:g} users, such as 5000, or a share of all, such as 10%"
+        raise InputError(option, text, allowed)
+    return span
 
 
 DataFile = Annotated[Path | None, typer.Option("--data", help=f"Log of a trial: {FORMATS}.")]

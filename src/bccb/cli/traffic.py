@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import time
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from threading import Event, Lock, Thread
 from typing import ClassVar, Literal
 
@@ -15,10 +15,12 @@ from bccb.client import Campaign, Client, DecisionAnswer, Outcome, User
 from bccb.client.values import new_id
 from bccb.data.world import World
 from bccb.errors import BccbError
+from bccb.evaluate.late import exponential_delays
 from bccb.types import Log
 
 MOST_AT_ONCE = 1_000  # decisions or outcomes in one call
 TICK = 0.02  # seconds between looks at the outcomes that are due
+LAST_DELAYS = 5  # mean delays after the last user: what is unreported by then is reported at once
 
 
 class Traffic(ABC):
@@ -100,7 +102,13 @@ class Plan:
     rate: float  # users per second; 0 for as fast as possible
     concurrency: int = 16  # calls at the same time
     batch: int = 1  # users in a call
-    delay: float = 0.0  # seconds until an outcome is known
+    delay: float = 0.0  # seconds until a conversion is reported, on average
+    seed: int = 0  # of the delays
+
+    @property
+    def ending(self) -> float:
+        """The most seconds that it goes on reporting after the last user."""
+        return LAST_DELAYS * self.delay
 
 
 @dataclass(slots=True)
@@ -118,6 +126,10 @@ class Totals:
 class Drive:
     """Traffic on its way to a campaign: some threads ask for decisions, one reports outcomes.
 
+    With a delay each outcome is reported after an exponential one, and of users who are treated as
+    the service says conversions alone, as a shop would. Of a trial's users zeros, too: from no
+    report a shadow campaign cannot learn what was done to them.
+
     Threads, because with calls from many coroutines httpx spends most of its time on its pool of
     connections.
     """
@@ -133,19 +145,23 @@ class Drive:
         self.client, self.campaign, self.traffic = client, campaign, traffic
         self.plan, self.on_decided, self.totals = plan, on_decided, Totals()
         self.starts, self.lock = iter(range(0, plan.users, plan.batch)), Lock()
-        self.owed: deque[tuple[float, Outcome]] = deque()  # in the order in which they are due
+        self.owed: list[tuple[float, int, Outcome]] = []  # a heap: when it is due, row, outcome
+        self.delays = exponential_delays(plan.users, plan.delay, plan.seed)
+        self.ended = math.inf  # when the last user had come
         self.stopping, self.decided_all = Event(), Event()
 
     def run(self) -> Totals:
         """Until all users came, the service refuses or Ctrl-C is pressed.
 
-        What was decided by then still gets its outcomes, at once if it was stopped.
+        What was decided by then still gets its outcomes, at once if it was stopped, and otherwise
+        for a limited time as they are due.
         """
         self.began = time.monotonic()
         deciders = [self._start(self._decide) for _ in range(self.plan.concurrency)]
         reporter = self._start(self._report)
         self._wait_for(*deciders)
-        self.totals.seconds = time.monotonic() - self.began
+        self.ended = time.monotonic()
+        self.totals.seconds = self.ended - self.began
         self.decided_all.set()
         self._wait_for(reporter)
         return self.totals
@@ -192,9 +208,11 @@ class Drive:
 
     def _record(self, rows: range, answers: tuple[DecisionAnswer, ...], seconds: float) -> None:
         with self.lock:
-            due = time.monotonic() + self.plan.delay
+            now = time.monotonic()
             for row, answer in zip(rows, answers, strict=True):
-                self.owed.append((due, self.traffic.outcome(row, answer)))
+                outcome = self.traffic.outcome(row, answer)
+                if outcome.value or not self.plan.delay or self.traffic.mode == "shadow":
+                    heappush(self.owed, (now + float(self.delays[row]), row, outcome))
                 self.totals.caused += self.traffic.caused(row, answer)
             self.totals.latencies.append(seconds)
             self.totals.decided += len(rows)
@@ -211,8 +229,8 @@ class Drive:
     def _due(self) -> list[Outcome]:
         """The outcomes that are known by now; all of them when it is to end."""
         now, due = time.monotonic(), list[Outcome]()
-        while self.owed and len(due) < MOST_AT_ONCE:
-            if self.owed[0][0] > now and not self.stopping.is_set():
-                break
-            due.append(self.owed.popleft()[1])
+        at_once = self.stopping.is_set() or now > self.ended + self.plan.ending
+        with self.lock:
+            while self.owed and len(due) < MOST_AT_ONCE and (at_once or self.owed[0][0] <= now):
+                due.append(heappop(self.owed)[2])
         return due

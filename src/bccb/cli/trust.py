@@ -13,9 +13,14 @@ from bccb.cli.options import CORES, Jobs, ResultsFolder
 from bccb.cli.studies import show_report
 from bccb.experiments import run_trust
 from bccb.experiments.trust import QUICK, Setup
+from bccb.experiments.trust_study import TRUST
 
 
 def command(
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", help=f"One of {', '.join(TRUST.names)}; may be repeated."),
+    ] = None,
     folder: ResultsFolder = Path("trust"),
     users: Annotated[
         list[int] | None,
@@ -38,15 +43,17 @@ def command(
     """Measure, where the truth is known, what policies cause and whether our figures are right.
 
     Simulated users are decided on live, and every policy's true value is set against the oracle's,
-    over streams of growing length; estimates from simulated logs are checked for bias and
-    coverage; and two copies of one policy are compared, which should seldom differ. What is stored
-    in the folder is not run again.
+    over streams of growing length and where outcomes come late; estimates from simulated logs are
+    checked for bias and coverage; and two copies of one policy are compared, which should seldom
+    differ. What is stored in the folder is not run again.
 
     **Examples**
 
     `bccb trust --quick`
 
     `bccb trust --out results --jobs 2`
+
+    `bccb trust --only late --only delays`
 
     `bccb trust --users 1000 --users 10000 --users 100000 --seeds 50`
     """
@@ -56,5 +63,5 @@ def command(
     changed = {name: value for name, value in given.items() if value is not None}
     setup = replace(QUICK if quick else Setup(), **changed)
     with progress_bar("running") as show:
-        report = run_trust(setup, jobs=jobs, folder=folder, progress=show)
+        report = run_trust(setup, only=only, jobs=jobs, folder=folder, progress=show)
     show_report(report, folder, setup)

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from bccb.assembly import assemble_for
 from bccb.errors import FitError, InputError
@@ -92,7 +92,7 @@ def run(trial: Trial, spec: Spec, budgets: Sequence[float], seed: int) -> Iterat
             )
         log = replace(log, features=log.effects, feature_names=())
     learner = _fresh(spec, trial, log, budgets[0], seed)
-    note = _learn(learner, trial) if learner.needs_history else ""
+    note = learn_history(learner, trial) if learner.needs_history else ""
     for budget in budgets:
         # nobody is worth treating where the effect is below zero
         policy = _fresh(NOBODY if note else spec, trial, log, budget, seed)
@@ -114,7 +114,7 @@ def _fresh(spec: Spec, trial: Trial, log: Log, budget: float, seed: int) -> Poli
     return assemble_for(spec, log, budget=budget, horizon=len(trial.order), seed=seed)
 
 
-def _learn(policy: Policy, trial: Trial) -> str:
+def learn_history(policy: Policy, trial: Trial) -> str:
     """Learn the history; where that cannot be done, say why."""
     if not len(trial.history):
         return "treats nobody: no rows are left for history; keep some back with a lower --users N"
@@ -158,6 +158,25 @@ def _summary(group: list[PolicyReplay]) -> Summary:
     )
 
 
-def to_json(rows: Sequence[PolicyReplay], summary: Sequence[Summary]) -> dict[str, Any]:
+class Run(Protocol):
+    """A run of any comparison."""
+
+    @property
+    def policy(self) -> str:
+        """The name of the policy."""
+
+    @property
+    def budget(self) -> float:
+        """What it may spend."""
+
+    @property
+    def seed(self) -> int:
+        """Of the users, and of its own draws."""
+
+    def figures(self) -> dict[str, Any]:
+        """The row in plain types."""
+
+
+def to_json(rows: Sequence[Run], summary: Sequence[Any]) -> dict[str, Any]:
     """Plain types: every run, and every summary."""
     return {"rows": [row.figures() for row in rows], "summary": [asdict(line) for line in summary]}

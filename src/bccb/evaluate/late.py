@@ -25,6 +25,7 @@ from bccb.policy import Policy
 from bccb.types import Floats, Ints, as_floats
 
 NOBODY = -1
+STREAM = 4  # keeps draws of delays apart from those of the users
 
 
 class Calendar(NamedTuple):
@@ -115,6 +116,15 @@ def drive_late(
         *(actions, np.empty(policy.trace_size), np.empty(SPACE.size(d, K))),
     )
     return actions
+
+
+def exponential_delays(users: int, mean: float, seed: int) -> Floats:
+    """How many users later the conversion of each user is reported.
+
+    >>> exponential_delays(4, mean=10.0, seed=1).shape
+    (4,)
+    """
+    return np.random.default_rng((seed, STREAM)).exponential(mean, users)
 
 
 def _checked(delays: Floats, n: int, K: int) -> Floats:

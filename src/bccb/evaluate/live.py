@@ -23,7 +23,7 @@ from bccb.evaluate.proposals import KNOWN, drive
 from bccb.pacers.budget_forecast import exhausting_price
 from bccb.policies import make
 from bccb.policy import Policy
-from bccb.types import Floats
+from bccb.types import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,7 @@ def live(
     (True, True, True)
     """
     policy.check(world.features.shape[1], world.costs.shape[1], "the world")
-    outcomes = (world.draws[:, None] < world.rates).astype(np.float64)
-    before = policy.spent
+    outcomes, before = outcomes_in(world), policy.spent
     if (delays is None) != (window is None):
         raise InputError("window", window, "given together with delays")
     if delays is None or window is None:
@@ -61,12 +60,21 @@ def live(
     else:
         actions = drive_late(policy, world.features, world.micros, outcomes, delays, window)
     rows = np.flatnonzero(actions)
-    chosen = actions[rows]
-    caused = world.rates[rows, chosen] - world.rates[rows, 0]
+    conversions = float(outcomes[rows, actions[rows]].sum())
+    return Live(value_of(actions, world), conversions, policy.spent - before, len(rows))
+
+
+def outcomes_in(world: World) -> Floats:
+    """The outcome of every action on every user, of shape (n, K+1)."""
+    return (world.draws[:, None] < world.rates).astype(np.float64)
+
+
+def value_of(actions: Ints, world: World) -> float:
+    """What one action for each user of ``world`` causes: the sum of the true effects."""
+    rows = np.flatnonzero(actions)
+    caused = world.rates[rows, actions[rows]] - world.rates[rows, 0]
     # added up one after the other: the same to the last bit as a loop over the users
-    value = float(np.cumsum(caused)[-1]) if rows.size else 0.0
-    conversions = float(outcomes[rows, chosen].sum())
-    return Live(value, conversions, policy.spent - before, len(rows))
+    return float(np.cumsum(caused)[-1]) if rows.size else 0.0
 
 
 class Best(NamedTuple):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from bccb.errors import InputError
 from bccb.report.html import Section
 from bccb.report.rows import Row
 
@@ -71,6 +72,13 @@ class Study:
     def names(self) -> list[str]:
         """The names of its experiments, in their order."""
         return [one.name for one in self.experiments]
+
+    def chosen(self, only: Sequence[str] | None) -> list[str]:
+        """The names of the experiments to run: these, in their order, or all."""
+        for name in only or ():
+            if name not in self.names:
+                raise InputError("only", name, f"one of {', '.join(self.names)}")
+        return [name for name in self.names if not only or name in only]
 
     def tasks(self, setup: Any, names: Sequence[str]) -> list[Any]:
         """What these experiments plan, each task once."""

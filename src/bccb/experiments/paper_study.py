@@ -196,10 +196,7 @@ def run_paper(
     Runs are stored in ``folder``, where there is one, and not made again. ``progress`` is called
     with the runs that are done, all of them, and what they are.
     """
-    names = list(only or PAPER.names)
-    for name in names:
-        if name not in PAPER.names:
-            raise InputError("only", name, f"one of {', '.join(PAPER.names)}")
+    names = PAPER.chosen(only)
     if len(seeds) < 2:
         raise InputError("seeds", list(seeds), "at least 2, to be compared in pairs")
     path = None if data is None else Path(data)

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bccb.evaluate.statistics import LEVEL, paired_t, share_interval
+from bccb.evaluate.statistics import LEVEL, load_stats, paired_t, share_interval
 from bccb.experiments.experiment import Claim, Verdict
 from bccb.experiments.trust import LEAST_SEEDS, ORACLE, UNRESERVED, Setup, begins_cold
 from bccb.experiments.trust_tables import NAMES, over_seeds
 from bccb.policies import DEFAULT
 from bccb.report.rows import Row
 
+SMALL = 0.01  # of the oracle's value: what is known to be below it is no worse
+KEPT = 0.95
 DEAR = 0.05  # a larger share of the value would be too much for the reserve
 LEAST_REPETITIONS = 500
 NORMAL = 1.96  # standard errors either side of a 95 % interval
@@ -87,6 +89,41 @@ def cost_of_the_reserve(setup: Setup, rows: Sequence[Row]) -> Claim:
         verdict = "holds" if share < DEAR else "does not hold"
     figure = f"{lost.mean():.2f} of {without.mean():.1f} caused: {percent(share, 1)}"
     return Claim(text, verdict, f"{figure} ± {percent(reach, 1)} (95 %)")
+
+
+def no_worse_late(late: Sequence[Row], worlds: int) -> Claim:
+    """No learner causes less with ageing than with the earlier rule."""
+    text = "where outcomes are late, no learner is worse with ageing than with the earlier rule"
+    reach = _reach(worlds, len(late))
+    worse = [row for row in late if row["gain"] + reach * row["gain_se"] < 0]
+    unsure = [row for row in late if row["gain"] - reach * row["gain_se"] < -SMALL]
+    least = min(late, key=lambda row: float(row["gain"]))
+    verdict: Verdict = "does not hold" if worse else "cannot tell" if unsure else "holds"
+    if worlds < LEAST_SEEDS:
+        verdict = "cannot tell"
+    figure = f"smallest gain: {least['policy']}, {least['outcome']}s, "
+    figure += f"{least['gain']:+.3f} ± {reach * least['gain_se']:.3f} of the oracle's value"
+    return Claim(text, verdict, f"{figure}, {worlds} worlds")
+
+
+def keeps_late(delays: Sequence[Row], worlds: int) -> Claim:
+    """Our default loses little where outcomes are late, whatever the delays."""
+    text = f"where outcomes are late, {DEFAULT} keeps {percent(KEPT)} of what it causes otherwise"
+    reach = _reach(worlds, len(delays))
+    short = [row for row in delays if row["kept"] + reach * row["kept_se"] < KEPT]
+    unsure = [row for row in delays if row["kept"] - reach * row["kept_se"] < KEPT]
+    least = min(delays, key=lambda row: float(row["kept"]))
+    verdict: Verdict = "does not hold" if short else "cannot tell" if unsure else "holds"
+    if worlds < LEAST_SEEDS:
+        verdict = "cannot tell"
+    figure = f"least: {percent(least['kept'], 1)} ± {percent(reach * least['kept_se'], 1)}"
+    which = f"{least['outcome']}s, {least['delays']}"
+    return Claim(text, verdict, f"{figure} ({which}), {worlds} worlds")
+
+
+def _reach(worlds: int, figures: int) -> float:
+    """Standard errors either side of a 95 % interval that several figures share."""
+    return float(load_stats().t.ppf(1 - LEVEL / 2 / figures, worlds - 1))
 
 
 def unbiased(estimators: Sequence[Row], repetitions: int) -> Claim:

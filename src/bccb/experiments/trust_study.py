@@ -9,14 +9,14 @@ from typing import Any
 
 from bccb.evaluate.parallel import OnProgress
 from bccb.evaluate.statistics import LEVEL
-from bccb.experiments import trust, trust_claims, trust_tables
+from bccb.experiments import trust, trust_claims, trust_late, trust_tables
 from bccb.experiments.experiment import Claim, Experiment, Findings, Record, Results, Study
 from bccb.experiments.plan import source_of
 from bccb.experiments.report import Report
 from bccb.experiments.store import open_store
 from bccb.experiments.trust import MONEY, Piece, Setup, execute
 from bccb.policies import DEFAULT
-from bccb.report.trust_figures import regret_curves, share_intervals
+from bccb.report.trust_figures import late_shares, regret_curves, share_intervals
 
 
 def rows_of(pieces: Sequence[Piece], results: Results) -> list[Record]:
@@ -53,14 +53,31 @@ def copy_claims(findings: Findings) -> list[Claim]:
     return [trust_claims.copies_seldom_differ(findings.tables["twins"], test) for test in tests]
 
 
+def late_rows(setup: Setup, results: Results) -> list[Record]:
+    """What every learner causes where outcomes are late."""
+    return rows_of(trust_late.every_learner(setup), results)
+
+
+def delay_rows(setup: Setup, results: Results) -> list[Record]:
+    """What the default policy causes with each kind of delays: the usual ones first."""
+    usual = [row for row in late_rows(setup, results) if row["policy"] == DEFAULT]
+    return usual + rows_of(trust_late.every_case(setup), results)
+
+
+def worlds_of(findings: Findings) -> int:
+    """How many worlds with late outcomes there are."""
+    return len(trust_late.worlds(findings.setup))
+
+
 def intro(facts: Mapping[str, Any]) -> list[str]:
     """What was run."""
     setup = facts["setup"]
-    seeds = {row["users"]: row["seeds"] for row in facts["tables"]["curves"]}
+    seeds = {row["users"]: row["seeds"] for row in facts["tables"].get("curves", ())}
     listed = ", ".join(f"{users:,} ({count})" for users, count in seeds.items())
+    listed = f"Users (and seeds): {listed}; a" if seeds else "A"
     return [
-        "`bccb trust` on simulated users, whose truth is known. Users (and seeds): "
-        f"{listed}; a budget of {setup['money']:g} for each user; the table of values is at "
+        "`bccb trust` on simulated users, whose truth is known. "
+        f"{listed} budget of {setup['money']:g} for each user; the table of values is at "
         f"{setup['middle']:,} users. Policies that need history have {setup['history']:,} rows."
     ]
 
@@ -98,6 +115,45 @@ TRUST = Study(
             table=from_lives(trust_tables.exponents),
             claims=lambda findings: [trust_claims.slower_than_users(findings.tables["exponents"])],
             unprinted_columns=lambda setup: [trust_tables.short(n) for n in setup.sizes[1::2]],
+        ),
+        Experiment(
+            "late",
+            "When outcomes come late",
+            "Only conversions are reported, after exponential delays with a mean of 0.1 of the "
+            "campaign; the window is 0.5 of it. Conversions: as many users as in the table of "
+            "values; visits: a fifth of them. Each figure is a share of the oracle's value, the "
+            "mean over worlds ± its standard error. at once is the limit: every outcome is known "
+            "when the next user comes. earlier is what the service did before: it learned "
+            "conversions when they were reported, and zeros when the window ended. ageing is what "
+            "it does now: a user without a report counts as a non-conversion with a weight that "
+            "grows with time. gain is ageing less earlier; a learner is no worse if its "
+            "gain, with an interval that allows for all rows, is known to be above -0.01. Policies "
+            "that do not learn from outcomes are left out.",
+            plan=trust_late.every_learner,
+            table=lambda setup, results: trust_tables.late(late_rows(setup, results)),
+            figure=late_shares,
+            claims=lambda findings: [
+                trust_claims.no_worse_late(findings.tables["late"], worlds_of(findings))
+            ],
+            unprinted_columns=lambda setup: [f"{way}_se" for way in trust_tables.WAYS],
+        ),
+        Experiment(
+            "delays",
+            "When delays are of another kind",
+            f"The same for {DEFAULT}, with delays that are not exponential, that "
+            "differ between the arms, or with a window that ends after the campaign. The mean is "
+            "0.1 of the campaign, of users who are not treated where the arms differ. kept is "
+            "ageing as a share of at once. Conversions that come after the window are lost: 3 to 4 "
+            "% with Weibull and log-normal delays, 8 % of treated users who convert half as fast.",
+            plan=lambda setup: [
+                *trust_late.every_learner(setup),
+                *trust_late.every_case(setup),
+            ],
+            table=lambda setup, results: trust_tables.delays(delay_rows(setup, results)),
+            claims=lambda findings: [
+                trust_claims.keeps_late(findings.tables["delays"], worlds_of(findings))
+            ],
+            unprinted_columns=lambda setup: [f"{way}_se" for way in trust_tables.WAYS],
         ),
         Experiment(
             "estimators",
@@ -151,6 +207,7 @@ TRUST = Study(
 def run_trust(
     setup: Setup | None = None,
     *,
+    only: Sequence[str] | None = None,
     jobs: int = 1,
     folder: str | Path | None = None,
     progress: OnProgress | None = None,
@@ -158,18 +215,18 @@ def run_trust(
 ) -> Report:
     """Measure what policies cause and whether our figures are right, where the truth is known.
 
-    ``sizes`` are the fields of `Setup`, where none is given. What is stored in ``folder``, where
-    there is one, is not run again.
+    ``only`` names some of the experiments. ``sizes`` are the fields of `Setup`, where none is
+    given. What is stored in ``folder``, where there is one, is not run again.
     """
-    setup = setup or Setup(**sizes)
+    setup, names = setup or Setup(**sizes), TRUST.chosen(only)
     with open_store(folder, "trust.jsonl") as store:
-        pieces: list[Piece] = TRUST.tasks(setup, TRUST.names)
+        pieces: list[Piece] = TRUST.tasks(setup, names)
         done = sum(store.get(source_of(piece)) is not None for piece in pieces)
         for piece in execute(pieces, store, jobs):
             done += 1
             if progress is not None:
                 progress(done, len(pieces), piece.kind)
-        findings = TRUST.conclude(setup, TRUST.names, lambda piece: store[source_of(piece)])
+        findings = TRUST.conclude(setup, names, lambda piece: store[source_of(piece)])
         facts = {
             "setup": {**asdict(setup), "middle": setup.middle, "money": MONEY},
             "claims": [asdict(claim) for claim in TRUST.judge(findings)],

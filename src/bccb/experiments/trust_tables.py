@@ -27,6 +27,7 @@ ESTIMATOR_COLUMNS = [
     "low",
     "high",
 ]
+WAYS = ("at_once", "earlier", "ageing")  # to learn where outcomes are late
 NAMES = (ORACLE, *(entrant.name for entrant in ENTRANTS))
 
 
@@ -138,9 +139,7 @@ def estimators(rows: Sequence[Row]) -> list[Record]:
 
 def twins(rows: Sequence[Row]) -> list[Record]:
     """How often two copies of one policy differ significantly, for each test."""
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row["policy"], row["figure"]), []).append(row)
+    groups = _grouped(rows, "policy", "figure")
     made = []
     for test in ("paired t", "paired bootstrap"):
         for (policy, figure), group in groups.items():
@@ -151,6 +150,48 @@ def twins(rows: Sequence[Row]) -> list[Record]:
             row = {"test": test, "policy": policy, "figure": figure, "comparisons": len(group)}
             made.append({**row, "differ": differ / len(group), "low": low, "high": high})
     return made
+
+
+def late(rows: Sequence[Row]) -> list[Record]:
+    """What every learner causes where outcomes are late, and how much more with ageing."""
+    made = []
+    for (outcome, policy), group in _grouped(rows, "outcome", "policy").items():
+        gain = ways(group, "ageing") - ways(group, "earlier")
+        row = {"outcome": outcome, "policy": policy, **_ways(group)}
+        made.append({**row, "gain": float(gain.mean()), "gain_se": _error(gain)})
+    return made
+
+
+def delays(rows: Sequence[Row]) -> list[Record]:
+    """What one policy causes with each kind of delays, and how much of what it would at once."""
+    made = []
+    ordered = sorted(rows, key=lambda row: str(row["outcome"]))
+    for (outcome, name), group in _grouped(ordered, "outcome", "delays").items():
+        kept = ways(group, "ageing") / ways(group, "at_once")
+        row = {"outcome": outcome, "delays": name, **_ways(group)}
+        made.append({**row, "kept": float(kept.mean()), "kept_se": _error(kept)})
+    return made
+
+
+def ways(group: Sequence[Row], way: str) -> Floats:
+    """The share of the oracle's value with one way of learning, a number for each world."""
+    return np.array([row[way] for row in sorted(group, key=lambda row: int(row["world"]))])
+
+
+def _ways(group: Sequence[Row]) -> Record:
+    row: Record = {}
+    for way in WAYS:
+        shares = ways(group, way)
+        row |= {way: float(shares.mean()), f"{way}_se": _error(shares)}
+    return row
+
+
+def _grouped(rows: Sequence[Row], *keys: str) -> dict[tuple[str, ...], list[Row]]:
+    """The rows of each combination of keys, in the order in which they first appear."""
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[key] for key in keys), []).append(row)
+    return groups
 
 
 def _at(rows: Sequence[Row], users: int, policy: str) -> list[Row]:

@@ -10,6 +10,7 @@ from bccb.evaluate.advice import Advice, Rival
 from bccb.evaluate.compare import Summary
 from bccb.evaluate.estimates import Estimate
 from bccb.evaluate.evaluation import Evaluation
+from bccb.evaluate.late_comparison import LateSummary
 from bccb.evaluate.planning import Plan
 from bccb.intervals import Interval
 from bccb.policies import POLICIES
@@ -31,6 +32,24 @@ def summary_rows(summary: Sequence[Summary]) -> list[dict[str, str]]:
             "matched": f"{line.matched:,.0f}",
             "proposed": f"{line.proposed:.3f}",
             "seconds": f"{line.seconds:.3f}",
+        }
+        for line in summary
+    ]
+
+
+def late_rows(summary: Sequence[LateSummary]) -> list[dict[str, str]]:
+    """The same where outcomes come late: how much is caused, and how much would be otherwise."""
+    several = len({line.budget for line in summary}) > 1
+    return [
+        {
+            **({"budget": f"{line.budget:,.0f}"} if several else {}),
+            "policy": line.policy,
+            "incremental": _spread(line.incremental, line.incremental_deviation),
+            "share": f"{line.share:.3f}",
+            "at once": f"{line.at_once:.3f}",
+            "conversions": f"{line.conversions:,.1f}",
+            "spend": f"{line.spend:,.0f}",
+            "treated": f"{line.treated:,.0f}",
         }
         for line in summary
     ]

@@ -40,6 +40,40 @@ def regret_curves(rows: Sequence[Row]) -> str:
     return svg(draw, "Regret against the number of users", (9, 7))
 
 
+WAYS = {  # to learn where outcomes are late: words, marker, whether it is filled
+    "at_once": ("all known at once (the limit)", "|", True),
+    "earlier": ("zeros when the window ends (earlier)", "o", False),
+    "ageing": ("evidence that ages (now)", "o", True),
+}
+
+
+def late_shares(rows: Sequence[Row]) -> str:
+    """What each learner causes with each way of learning, a panel for each outcome."""
+    outcomes = list(dict.fromkeys(str(row["outcome"]) for row in rows))
+
+    def draw(figure: Figure) -> None:
+        panels = figure.subplots(1, len(outcomes), sharey=True, squeeze=False)[0]
+        for axes, outcome in zip(panels, outcomes, strict=True):
+            own = [row for row in rows if row["outcome"] == outcome]
+            places = list(range(len(own), 0, -1))
+            for row, place in zip(own, places, strict=True):
+                ends = [row["earlier"], row["ageing"]]
+                axes.plot(ends, [place, place], color=look_of(row["policy"])[0], lw=2, zorder=1)
+            for way, (words, marker, filled) in WAYS.items():
+                look: dict[str, Any] = {"color": INK} if filled else {"ec": INK, "fc": "white"}
+                size = 200 if marker == "|" else 55
+                shares = [row[way] for row in own]
+                axes.scatter(shares, places, size, marker=marker, label=words, lw=1.5, **look)
+            axes.set_yticks(places, [str(row["policy"]) for row in own])
+            axes.set_xlim(0, 1)
+            axes.set_title(f"{outcome}s")
+            axes.grid(visible=False, axis="y")
+            axes.set_xlabel("Share of the oracle's value")
+        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+
+    return svg(draw, "Late outcomes", (9, 1.8 + 0.36 * len(rows) / len(outcomes)))
+
+
 def share_intervals(rows: Sequence[Row], share: str, allowed: tuple[float, float]) -> str:
     """A share with its interval in each row, over the band in which it should lie."""
     title = {"covered": "Share of intervals that hold the truth", "differ": "Share that differ"}

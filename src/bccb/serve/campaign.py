@@ -272,9 +272,8 @@ class Campaign:
             self.measure.end(number, action > 0, value, alone)
         if self.tally.note_outcome(action, value):
             caused = self.caused()
-            both = (caused.estimated, caused.measured)
-            figures = (each and (each.value, each.low, each.high) for each in both)
-            self.tally.note_caused(CausedPoint(self.now(at), *figures))
+            point = CausedPoint(self.now(at), caused.estimated, caused.measured)
+            self.tally.note_caused(point)
 
     # Looking
 

@@ -24,11 +24,11 @@ class Point(NamedTuple):
 
 
 class CausedPoint(NamedTuple):
-    """What had been caused by a moment, as it was known then; three figures each, or none."""
+    """What had been caused by a moment, as it was known then."""
 
     at: int  # microseconds since 1970
-    estimated: tuple[float, float, float] | None  # value, low, high
-    measured: tuple[float, float, float] | None
+    estimated: Interval | None
+    measured: Interval | None
 
 
 @dataclass(slots=True)
@@ -100,7 +100,9 @@ class Tally:
 
     def to_dict(self) -> dict[str, Any]:
         """The sums in plain types."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        kept = {each.name: getattr(self, each.name) for each in fields(self)}
+        kept["caused"] = [(at, *map(_ends, figures)) for at, *figures in self.caused]
+        return kept
 
     @classmethod
     def from_dict(cls, kept: dict[str, Any]) -> Tally:
@@ -108,7 +110,11 @@ class Tally:
         known = {each.name: kept[each.name] for each in fields(cls) if each.name in kept}
         known["points"] = [Point(*point) for point in kept["points"]]
         known["caused"] = [
-            CausedPoint(at, *(figure and tuple(figure) for figure in figures))
+            CausedPoint(at, *(figure and Interval(*figure) for figure in figures))
             for at, *figures in kept.get("caused", ())
         ]
         return cls(**known)
+
+
+def _ends(interval: Interval | None) -> tuple[float, float, float] | None:
+    return None if interval is None else (interval.value, interval.low, interval.high)

@@ -151,8 +151,8 @@ def _arms(campaign: Campaign) -> tuple[wire.ArmFigures, ...]:
 def _caused_series(points: list[CausedPoint]) -> wire.CausedSeries:
     return wire.CausedSeries(
         at=tuple(point.at / SECOND for point in points),
-        estimated=tuple(point.estimated and wire.Figure(*point.estimated) for point in points),
-        measured=tuple(point.measured and wire.Figure(*point.measured) for point in points),
+        estimated=tuple(_figure(point.estimated) for point in points),
+        measured=tuple(_figure(point.measured) for point in points),
     )
 
 

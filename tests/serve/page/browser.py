@@ -192,9 +192,11 @@ def check_figures(page: Page, report: dict[str, Any]) -> None:
         check_interval(page, f"rate-{number}", arm["rate"])
         for name in ("decisions", "outcomes", "conversions"):
             assert float(raw(page, f"{name}-{number}")) == arm[name]
-    check_interval(page, "incremental", report["incremental"])
-    if report["incremental"] is None:
-        assert figure(page, "incremental").inner_text() == "cannot be told yet"
+    caused = campaign["caused"] or {"estimated": None, "measured": None}
+    for name in ("estimated", "measured"):
+        check_interval(page, name, caused[name])
+        if caused[name] is None:
+            assert figure(page, name).inner_text() == "cannot be told yet"
 
 
 def check_interval(page: Page, name: str, interval: dict[str, float] | None) -> None:

@@ -1,13 +1,12 @@
 // One campaign: what it caused, its money, its pace and its arms.
 
 import { showArms } from "./arms.js";
+import { showCaused } from "./caused.js";
 import { Chart, roomAbove } from "./chart.js";
 import { byId, figure, fillBar, named, share, write } from "./dom.js";
-import { dateAndTime, decimalsFor, duration, fixed, moment, money, pace, percent, significant } from "./format.js";
+import { dateAndTime, duration, fixed, moment, money, pace, percent, significant } from "./format.js";
 import { showOutcomes } from "./outcomes.js";
 
-const UNKNOWN = "cannot be told yet";
-const SHADOW = "cannot be told in shadow";
 let charts = null; // made when first shown: they need a width
 let latest = null;
 
@@ -45,32 +44,6 @@ function showTitle({ campaign }) {
   const horizon = end === undefined ? `for ${fixed(users)} users` : `until ${dateAndTime(new Date(end))}`;
   const began = dateAndTime(new Date(campaign.created_at));
   write(byId("campaign-about"), `${campaign.policy.name} \u00b7 ${horizon} \u00b7 since ${began}`);
-}
-
-function showEffect({ campaign, incremental }) {
-  const shadow = campaign.mode === "shadow";
-  const known = incremental !== null;
-  const { value, low, high } = incremental ?? { value: null, low: null, high: null };
-  const decimals = known ? decimalsFor((high - low) / 10, 2) : 0;
-  const text = (part) => (known ? fixed(part, decimals) : "");
-  byId("incremental").classList.toggle("unknown", !known);
-  byId("incremental-range").hidden = !known;
-  named("incremental", known ? text(value) : shadow ? SHADOW : UNKNOWN, value);
-  named("incremental-low", text(low), low);
-  named("incremental-high", text(high), high);
-  write(byId("incremental-note"), meaning(incremental, shadow));
-}
-
-function meaning(incremental, shadow) {
-  if (incremental === null && shadow) {
-    return "That takes the chance with which your own system treats each user.";
-  }
-  if (incremental === null) {
-    return "That takes outcomes of users who were treated and of like users who were left alone.";
-  }
-  if (incremental.low > 0) return "Conversions that would not have been without the treatments.";
-  if (incremental.high < 0) return "The treatments seem to have cost conversions.";
-  return "It could still be none: the interval holds 0.";
 }
 
 function showMoney({ campaign, planned }) {
@@ -152,7 +125,7 @@ export function showReport(report) {
   latest = quarantined ? null : report;
   byId("board").hidden = quarantined;
   if (quarantined) return;
-  showEffect(report);
+  showCaused(report);
   showMoney(report);
   showActivity(report);
   showOutcomes(report);

@@ -62,6 +62,7 @@ export class Chart {
   #plot = null;
   #data = null;
   #top = 1;
+  #bottom = 0;
   #parts;
 
   constructor(name, lines, { show, short, across = TIME }) {
@@ -79,10 +80,11 @@ export class Chart {
     this.#parts.details.addEventListener("toggle", () => this.#fillTable());
   }
 
-  /** Show these points: times or ages, then the values of each line. `top` ends the axis. */
-  update(data, top, description) {
+  /** Show these points: times or ages, then the values of each line, on an axis from `bottom` to `top`. */
+  update(data, top, description, bottom = 0) {
     this.#data = data;
     this.#top = top;
+    this.#bottom = bottom;
     if (this.#parts.plot.getAttribute("aria-label") !== description) {
       this.#parts.plot.setAttribute("aria-label", description);
     }
@@ -118,7 +120,7 @@ export class Chart {
       padding: [8, 24, 0, 0],
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 } },
-      scales: { x: { time: this.#across === TIME, range: atLeast }, y: { range: () => [0, this.#top] } },
+      scales: { x: { time: this.#across === TIME, range: atLeast }, y: { range: () => [this.#bottom, this.#top] } },
       axes: [
         {
           ...axis,

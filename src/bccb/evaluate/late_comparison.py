@@ -1,0 +1,159 @@
+"""Compare policies live where outcomes come late: each at each budget with each seed, in the same
+worlds, where conversions alone are reported (:mod:`.late`).
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+from bccb.assembly import assemble_for
+from bccb.data.world import World, simulate_world
+from bccb.evaluate.compare import NOBODY, learn_history
+from bccb.evaluate.late import exponential_delays
+from bccb.evaluate.live import Live, best, live
+from bccb.evaluate.parallel import fan_out
+from bccb.evaluate.trials import SimulatedTrials, Trial
+from bccb.policies import spec_of
+from bccb.policy import Policy
+from bccb.spec import Spec
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """When conversions are reported, in users who have come meanwhile."""
+
+    mean: float  # of exponential delays
+    window: float
+
+
+@dataclass(frozen=True, slots=True)
+class LateRun:
+    """One policy at one budget with one seed."""
+
+    policy: str
+    budget: float
+    seed: int
+    incremental: float  # what its treatments caused: the sum of the true effects
+    share: float  # of what the oracle causes
+    at_once: float  # the same share, where every outcome is known at once
+    conversions: float  # of treated users
+    spend: float
+    treated: int
+    note: str = ""
+
+    def figures(self) -> dict[str, Any]:
+        """The row in plain types."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class LateSummary:
+    """One policy at one budget over all seeds: means, and standard deviations over the seeds."""
+
+    policy: str
+    budget: float
+    seeds: int
+    incremental: float
+    incremental_deviation: float | None  # None with a single seed
+    share: float
+    at_once: float
+    conversions: float
+    spend: float
+    treated: float
+    note: str = ""
+
+
+def compare_late(
+    trials: SimulatedTrials,
+    lateness: Lateness,
+    policies: Sequence[str],
+    budgets: Sequence[float],
+    seeds: Sequence[int],
+    jobs: int = 1,
+) -> Iterator[LateRun]:
+    """Yield a row for each policy, budget and seed, a seed at a time as each is ready; ``jobs``
+    processes run them.
+    """
+    specs = tuple(spec_of(name) for name in policies)
+    work = partial(_run_seed, trials, lateness, specs, tuple(budgets))
+    for rows in fan_out(work, list(seeds), jobs):
+        yield from rows
+
+
+def _run_seed(
+    trials: SimulatedTrials,
+    lateness: Lateness,
+    specs: Sequence[Spec],
+    budgets: Sequence[float],
+    seed: int,
+) -> list[LateRun]:
+    trial, world = trials(seed), simulate_world(trials.users, seed, trials.outcome)
+    oracles = {budget: best(world, budget).run for budget in budgets}
+    return [
+        row for spec in specs for row in _run_policy(trial, world, spec, oracles, lateness, seed)
+    ]
+
+
+def _run_policy(
+    trial: Trial,
+    world: World,
+    spec: Spec,
+    oracles: dict[float, Live],
+    lateness: Lateness,
+    seed: int,
+) -> Iterator[LateRun]:
+    """One policy at each budget; history is learned once for all of them."""
+    delays = exponential_delays(world.users, lateness.mean, seed)
+    learner = _fresh(spec, trial, next(iter(oracles)), seed)
+    note = learn_history(learner, trial) if learner.needs_history else ""
+    for budget, oracle in oracles.items():
+        late = at_once = oracle
+        if not spec.needs_effects:
+            one, other = (_fresh(NOBODY if note else spec, trial, budget, seed) for _ in range(2))
+            for policy in (one, other):
+                if policy.needs_history:
+                    policy.adopt(learner)
+            at_once = live(one, world)
+            late = live(other, world, delays, lateness.window)
+        most = oracle.value or 1.0  # where nobody can be treated, nobody is
+        yield LateRun(
+            *(spec.name, budget, seed, late.value, late.value / most, at_once.value / most),
+            *(late.conversions, late.spend, late.treated, note),
+        )
+
+
+def _fresh(spec: Spec, trial: Trial, budget: float, seed: int) -> Policy:
+    return assemble_for(spec, trial.log, budget=budget, horizon=len(trial.order), seed=seed)
+
+
+def summarise_late(rows: Iterable[LateRun]) -> list[LateSummary]:
+    """One summary for each policy and budget, in the order in which they first appear."""
+    groups: dict[tuple[float, str], list[LateRun]] = {}
+    for row in sorted(rows, key=lambda row: row.seed):
+        groups.setdefault((row.budget, row.policy), []).append(row)
+    return [_summary(group) for group in groups.values()]
+
+
+def _summary(group: list[LateRun]) -> LateSummary:
+    def mean(field: str) -> float:
+        return statistics.fmean(getattr(row, field) for row in group)
+
+    caused = [row.incremental for row in group]
+    notes = [row.note for row in group if row.note]
+    return LateSummary(
+        policy=group[0].policy,
+        budget=group[0].budget,
+        seeds=len(group),
+        incremental=mean("incremental"),
+        incremental_deviation=statistics.stdev(caused) if len(caused) > 1 else None,
+        share=mean("share"),
+        at_once=mean("at_once"),
+        conversions=mean("conversions"),
+        spend=mean("spend"),
+        treated=mean("treated"),
+        note=f"{len(notes)} of {len(group)} runs: {notes[0]}" if notes else "",
+    )

@@ -1,0 +1,79 @@
+// What the money caused: estimated by the model, measured by random decisions alone, now and over time.
+
+import { Chart, roomAbove } from "./chart.js";
+import { byId, named, write } from "./dom.js";
+import { decimalsFor, fixed } from "./format.js";
+
+const UNKNOWN = "cannot be told yet";
+const SHADOW = "cannot be told in shadow";
+let chart = null; // made when first shown: it needs a width
+
+/** A figure with its interval, or words in its place. */
+function show(name, interval, otherwise) {
+  const known = interval !== null;
+  const { value, low, high } = interval ?? { value: null, low: null, high: null };
+  const decimals = known ? decimalsFor((high - low) / 10, 2) : 0;
+  const text = (part) => (known ? fixed(part, decimals) : "");
+  named(name, known ? text(value) : otherwise, value);
+  named(`${name}-low`, text(low), low);
+  named(`${name}-high`, text(high), high);
+  byId(`${name}-range`).hidden = !known;
+}
+
+function meaning(estimated, shadow) {
+  if (shadow) return "A shadow campaign treats nobody, so it has caused nothing.";
+  if (estimated === null) return "The model of this policy does not know how sure it is: read the measured figure.";
+  if (estimated.low > 0) return "Conversions that would not have been without the treatments, as far as the model is right.";
+  if (estimated.high < 0) return "The treatments seem to have cost conversions.";
+  return "It could still be none: the interval holds 0.";
+}
+
+function difference(measured, users) {
+  if (measured === null) return "Measuring takes decisions made at random: a policy with a reserve above 0.";
+  return `Estimated trusts the model. Measured trusts only who was left alone at random, among the first ${fixed(users)} users, whose outcomes are all known: it is wide, and right however often you look.`;
+}
+
+function showFigures({ campaign }) {
+  const shadow = campaign.mode === "shadow";
+  const { estimated, measured, measured_users: users } = campaign.caused ?? { estimated: null, measured: null, measured_users: 0 };
+  show("estimated", estimated, shadow ? SHADOW : UNKNOWN);
+  show("measured", measured, shadow ? SHADOW : UNKNOWN);
+  byId("estimated").classList.toggle("unknown", estimated === null);
+  write(byId("caused-note"), meaning(estimated, shadow));
+  write(byId("measured-note"), shadow ? "" : difference(measured, users));
+}
+
+function showSeries({ caused_series: series }) {
+  byId("caused-panel").classList.toggle("empty", series.at.length === 0);
+  const ends = (figures) => ["value", "low", "high"].map((part) => figures.map((figure) => figure?.[part] ?? null));
+  const estimated = ends(series.estimated);
+  const measured = ends(series.measured);
+  const seen = (series.estimated.some((figure) => figure !== null) ? estimated : measured).flat().filter((value) => value !== null);
+  const top = roomAbove(Math.max(0, ...seen));
+  const bottom = -roomAbove(Math.max(0, ...seen.map((value) => -value)));
+  const beyond = [...measured[1], ...measured[2]].some((value) => value !== null && (value > top || value < bottom));
+  const words = series.at.length === 0
+    ? "Nothing to show before the first fifty outcomes."
+    : `Each point is what was known at that time.${beyond ? " The measured interval reaches beyond this chart; the table has its ends." : ""}`;
+  write(byId("caused-chart-note"), words);
+  if (series.at.length === 0) return;
+  chart ??= new Chart(
+    "caused",
+    [
+      { label: "estimated", sample: "spent", colour: "--spent", width: 2.5 },
+      { label: "from", sample: "spent", colour: "--spent", width: 1 },
+      { label: "to", sample: "spent", colour: "--spent", width: 1 },
+      { label: "measured", sample: "planned", colour: "--planned", dash: [6, 4] },
+      { label: "from", sample: "planned", colour: "--planned", dash: [2, 3], width: 1 },
+      { label: "to", sample: "planned", colour: "--planned", dash: [2, 3], width: 1 },
+    ],
+    { show: (value) => fixed(value, decimalsFor((top - bottom) / 10, 2)), short: (value) => fixed(value, decimalsFor((top - bottom) / 10, 2)) },
+  );
+  chart.update([series.at, ...estimated, ...measured], top, `Lines of what was caused, estimated and measured, with their intervals. ${words}`, bottom);
+}
+
+/** Show what a report says was caused. */
+export function showCaused(report) {
+  showFigures(report);
+  showSeries(report);
+}
