@@ -55,6 +55,10 @@ REPORT = {
     "planned": "1.5",
     "money_ends_at": None,
     "series": {"at": [1.5], "decisions": [3], "spent": [0.3], "planned": [1.5], "price": [0.0]},
+    "delays": {
+        "seconds": [30.0, 60.0],
+        "arms": [{"treatment": None, "reports": 7, "shares": [0.25, 1.0]}],
+    },
 }
 
 
