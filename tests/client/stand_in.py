@@ -108,7 +108,7 @@ class Service:
 
     def take(self, identity: str, body: Any) -> Any:
         status = "already_recorded" if identity in self.done else "recorded"
-        self.done.setdefault(identity, body["value"])
+        self.done.setdefault(identity, body.get("value"))
         return {"decision_id": identity, "value": self.done[identity], "status": status}
 
 
