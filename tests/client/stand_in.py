@@ -56,6 +56,10 @@ REPORT = {
     "planned": "1.5",
     "money_ends_at": None,
     "series": {"at": [1.5], "decisions": [3], "spent": [0.3], "planned": [1.5], "price": [0.0]},
+    "delays": {
+        "seconds": [30.0, 60.0],
+        "arms": [{"treatment": None, "reports": 7, "shares": [0.25, 1.0]}],
+    },
 }
 
 
@@ -105,7 +109,7 @@ class Service:
 
     def take(self, identity: str, body: Any) -> Any:
         status = "already_recorded" if identity in self.done else "recorded"
-        self.done.setdefault(identity, body["value"])
+        self.done.setdefault(identity, body.get("value"))
         return {"decision_id": identity, "value": self.done[identity], "status": status}
 
 

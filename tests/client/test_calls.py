@@ -42,9 +42,10 @@ def test_an_action_is_sent_where_it_is_given_even_if_it_is_none(
     client = connect()
     client.report_outcome("c1", "a", 1)
     client.report_outcome("c1", "b", 1, action=None)
+    client.report_outcome("c1", "b", None, action="x")
     client.report_outcomes("c1", [Outcome("c", 0), Outcome("d", 0, None), Outcome("e", 0, "x")])
     *singles, several = (body for _, _, body, _ in service.seen)
-    assert singles == [{"value": 1.0}, {"value": 1.0, "action": None}]
+    assert singles == [{"value": 1.0}, {"value": 1.0, "action": None}, {"action": "x"}]
     assert [each.get("action", "absent") for each in several] == ["absent", None, "x"]
 
 

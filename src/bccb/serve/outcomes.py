@@ -24,7 +24,7 @@ from bccb.wire import DecisionState, OutcomeAnswer, OutcomeItem
 
 SWEPT_AT_ONCE = 1_000
 AGED_PER_WINDOW = 1_000  # times that users grow older at most
-AGES_PER_USER = 20  # that pass while one user is decided on: most of them teach nothing
+AGES_PER_USER = 10  # that pass while one user is decided on: most of them teach nothing
 SWEEP_SECONDS = 0.05  # for all campaigns together: then requests have their turn
 
 
