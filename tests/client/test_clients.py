@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
-import numpy as np
 import msgspec
+import numpy as np
 import pytest
 from processes import serving
 

@@ -10,9 +10,10 @@ import pytest
 
 from bccb.measured import Measure
 from bccb.serve.campaign import Campaign
+from bccb.serve.recovery import know_again
 from serve.service import Service
 
-POLICY = {"name": "pooled-bayes", "parameters": {"reserve": 0.3}}
+POLICY = {"name": "pooled-bayes", "params": {"reserve": 0.3}}
 
 
 def drive(service: Service, campaign: str, users: range, report_zeros: bool = True) -> list[Any]:
@@ -95,7 +96,7 @@ def test_a_snapshot_keeps_what_was_measured(service: Service) -> None:
     campaign = service.open(policy=POLICY, budget="1000", horizon={"users": 400})["id"]
     drive(service, campaign, range(60), report_zeros=False)
     state = service.books.campaign(campaign)
-    again = restored(state, state.to_bytes())
+    again = restored(service, state, state.to_bytes())
     assert again.to_bytes() == state.to_bytes()
     assert again.caused() == state.caused()
 
@@ -104,15 +105,15 @@ def test_a_snapshot_of_an_older_version_is_continued_without_figures(service: Se
     campaign = service.open(policy=POLICY, budget="1000", horizon={"users": 400})["id"]
     drive(service, campaign, range(60))
     state = service.books.campaign(campaign)
-    again = restored(state, older(state))
+    again = restored(service, state, older(state))
     assert again.machine.decisions == 60
     assert (again.caused().estimated, again.caused().measured) == (None, None)
 
 
-def restored(state: Campaign, kept: bytes) -> Campaign:
+def restored(service: Service, state: Campaign, kept: bytes) -> Campaign:
     again = Campaign(state.key, state.id, state.terms)
     again.opening()
-    again.restore(kept)
+    know_again(service.books.ledger, again, again.restore(kept))
     return again
 
 
