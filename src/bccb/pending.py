@@ -139,7 +139,9 @@ class Pending:
     def learned(self) -> bytes:
         """Delays and marks, and of each user who waits what was learned: the rest is known."""
         places = np.arange(self.first, self.last + 1) % len(self.ring.at)
-        _, _, arm, weight, state, _ = (values[places] for values in self.ring)
+        arm, weight, state = (
+            part[places] for part in (self.ring.arm, self.ring.weight, self.ring.state)
+        )
         parts = self.delay, self.marks, weight, arm.astype(np.int16), state.astype(np.int8)
         return b"".join(part.tobytes() for part in parts)
 
