@@ -33,7 +33,7 @@ PRIOR_MEAN, PRIOR_SPREAD = 0.125, 1.5  # windows; of the logarithm
 MEANS = 12  # 2, 1, 1/2, ... windows
 MORE = 1.1
 LEAST_SHARE = 1e-12
-STRENGTH, ARM_STRENGTH = 2.0, 50.0  # conversions
+STRENGTH, ARM_STRENGTH = 2.0, 10.0  # conversions
 
 
 class Delay(NamedTuple):
