@@ -128,12 +128,28 @@ def test_compare_tells_of_a_drift_which_files_cannot_have(run: Run, trial: Path)
     assert "--drift is True, but must be used on simulated users, without --data" in ran.notes
 
 
+def test_compare_runs_live_in_a_world_of_another_kind(run: Run, trial: Path) -> None:
+    few = ("--policy", "cheapest-first", "--policy", "oracle")
+    ran = run("compare", *SMALL, *few, "--world", "additive")
+    assert ran.status == 0, ran.notes
+    assert "world additive (a treatment adds the same to everybody's rate)" in " ".join(
+        ran.out.split()
+    )
+    assert re.search(r"^ *oracle +\d+\.\d ± +\d+\.\d 1\.000 ", ran.out, re.MULTILINE)
+    ran = run("compare", *SMALL, *few, "--world", "additve")
+    assert ran.status == 2
+    assert "did you mean 'additive'" in ran.notes
+    ran = run("compare", "--world", "bump", "--data", str(trial))
+    assert ran.status == 2
+    assert "--world is 'bump', but must be given alone" in ran.notes
+
+
 def test_compare_with_a_delay_tells_what_late_outcomes_cost(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "late.json"
     few = ["--policy", "pooled-bayes", "--policy", "offline-uplift", "--policy", "oracle"]
     ran = run("compare", *SMALL, *few, "--delay", "10%", "--json", str(path))
     assert ran.status == 0, ran.notes
-    assert "simulator, late outcomes: 400 users, 2 seeds, budget 30" in ran.out
+    assert "simulator: 400 users, 2 seeds, budget 30, late outcomes" in ran.out
     assert "conversions are reported 40 users later on average, nothing else is" in ran.notes
     assert "window: 200 users, 5 times the delay: --window gives another" in ran.notes
     assert re.search(r"^ *oracle +\d+\.\d ± +\d+\.\d 1\.000 +1\.000 ", ran.out, re.MULTILINE)

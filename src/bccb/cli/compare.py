@@ -23,13 +23,14 @@ from bccb.cli.options import (
 )
 from bccb.data import Columns
 from bccb.data.readers import read_finished
+from bccb.data.worlds import ABOUT, make_world
 from bccb.errors import InputError
 from bccb.evaluate.compare import Run, Summary, compare, summarise, to_json
-from bccb.evaluate.late_comparison import Lateness, LateSummary, compare_late, summarise_late
-from bccb.evaluate.trials import LoggedTrials, SimulatedTrials, Trial
+from bccb.evaluate.live_comparison import Lateness, LiveSummary, compare_live, summarise_live
+from bccb.evaluate.trials import LoggedTrials, SimulatedTrials, Trial, WorldTrials
 from bccb.money import LEAST_COST, MICROS, budget_in_micros
 from bccb.policies import POLICIES
-from bccb.report.results import late_rows, summary_rows
+from bccb.report.results import live_rows, summary_rows
 
 BUDGET = 5_000.0
 SHARE = 0.1  # of what a log spent: few enough to treat that it matters who is
@@ -65,6 +66,10 @@ def command(
         bool,
         typer.Option("--drift", help="Other simulated users respond from mid-stream on."),
     ] = False,
+    world: Annotated[
+        str | None,
+        typer.Option("--world", metavar="NAME", help=f"Users of another kind: {', '.join(ABOUT)}."),
+    ] = None,
     delay: Annotated[
         str | None,
         typer.Option(
@@ -91,9 +96,10 @@ def command(
 ) -> None:
     """Replay policies on a log, or on the built-in simulator, and print one table.
 
-    With --delay simulated users are decided on live, and conversions alone are reported, after
-    exponential delays. Then incremental is what is really caused, share how much of what the oracle
-    causes, and at once that share if every outcome were known at once.
+    With --world or --delay simulated users are decided on live. Then incremental is what is really
+    caused, and share how much of what the oracle causes. With --delay conversions alone are
+    reported, after exponential delays, and at once is the share if every outcome were known at
+    once.
 
     **Examples**
 
@@ -103,6 +109,8 @@ def command(
 
     `bccb compare --delay 10% --window 50%` and, the same, `bccb compare --delay 10000`
 
+    `bccb compare --world bump --policy pooled-bayes --policy cheapest-first`
+
     `bccb compare --data criteo.parquet --preset criteo --json out.json`
 
     `bccb compare --data mine.csv --treatment arm --control none --outcome sale --cost 0.5`
@@ -111,26 +119,27 @@ def command(
     _check(policy or [], budget or [])
     if delay is not None and data is not None:
         raise InputError("--delay", delay, LATE_LOG)
-    trials, title, known = _trials(data, columns, users, history, drift)
+    trials, title, known = _trials(data, columns, users, history, drift, world)
     lateness = _lateness(delay, window, trials)
     budgets = _budgets(budget, trials)
     names = policy or [name for name, spec in POLICIES.items() if known or not spec.needs_effects]
     order = [(money, name) for money in budgets for name in names]
     title += f", {_count(len(seed_list), 'seed')}"
     title += f", budget {budgets[0]:,.0f}" if len(budgets) == 1 else ""
-    if lateness is None:
+    if lateness is None and world is None:
         runs = compare(trials, names, budgets, seed_list, jobs)
         replays = _made("replaying", runs, order, seed_list)
         summary = summarise(replays)
         write_json(json_file, to_json(replays, summary))
         _print(title, summary_rows(summary), summary)
         return
-    assert isinstance(trials, SimulatedTrials)
-    late_runs = compare_late(trials, lateness, names, budgets, seed_list, jobs)
-    lates = _made("deciding", late_runs, order, seed_list)
-    figures = summarise_late(lates)
-    write_json(json_file, to_json(lates, figures))
-    _print(title.replace("simulator", "simulator, late outcomes"), late_rows(figures), figures)
+    assert isinstance(trials, SimulatedTrials | WorldTrials)
+    live_runs = compare_live(trials, lateness, names, budgets, seed_list, jobs)
+    lives = _made("deciding", live_runs, order, seed_list)
+    figures = summarise_live(lives)
+    write_json(json_file, to_json(lives, figures))
+    title += ", late outcomes" if lateness is not None else ""
+    _print(title, live_rows(figures), figures)
 
 
 def _made(
@@ -146,7 +155,7 @@ def _made(
 
 
 def _print(
-    title: str, rows: list[dict[str, str]], summary: Sequence[Summary] | Sequence[LateSummary]
+    title: str, rows: list[dict[str, str]], summary: Sequence[Summary] | Sequence[LiveSummary]
 ) -> None:
     out.print(table(rows, title, [line.budget for line in summary]))
     for line in summary:
@@ -162,8 +171,8 @@ def _lateness(
         if window is not None:
             raise InputError("--window", window, "given together with --delay")
         return None
-    assert isinstance(trials, SimulatedTrials)
-    if trials.drift:
+    assert isinstance(trials, SimulatedTrials | WorldTrials)
+    if isinstance(trials, SimulatedTrials) and trials.drift:
         raise InputError("--drift", True, "left out with --delay")
     mean = parse_span("--delay", delay, trials.users)
     span = WINDOWS * mean if window is None else parse_span("--window", window, trials.users)
@@ -178,11 +187,18 @@ def _lateness(
 
 
 def _trials(
-    data: Path | None, columns: Columns | None, users: int | None, history: int | None, drift: bool
+    data: Path | None,
+    columns: Columns | None,
+    users: int | None,
+    history: int | None,
+    drift: bool,
+    world: str | None,
 ) -> tuple[Callable[[int], Trial], str, bool]:
     """What each seed runs on, what to call it, and whether the true effects are known."""
     if data is not None and drift:
         raise InputError("--drift", drift, "used on simulated users, without --data")
+    if world is not None and (data is not None or drift):
+        raise InputError("--world", world, "given alone: without --data and --drift")
     if data is None:
         if columns is not None:
             raise InputError("--data", None, "given, because options name columns of a file")
@@ -190,6 +206,10 @@ def _trials(
         for field, value, least in (("--users", stream, 1), ("--history", kept, 0)):
             if value < least:
                 raise InputError(field, value, f"{least} or above")
+        if world is not None:
+            make_world(world, 1)  # refuse a name that is not known before the work
+            title = f"world {world} ({ABOUT[world]}): {_count(stream, 'user')}"
+            return WorldTrials(world, stream, kept), title, True
         title = f"simulator{' with drift' if drift else ''}: {_count(stream, 'user')}"
         return SimulatedTrials(stream, kept, drift), title, True
     reading = read_finished(data, columns)

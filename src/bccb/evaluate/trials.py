@@ -9,6 +9,8 @@ import numpy as np
 
 from bccb.data import Columns, read_log, simulate
 from bccb.data.simulator import Outcome
+from bccb.data.world import World, simulate_world
+from bccb.data.worlds import make_world, trial_in
 from bccb.evaluate.replay import stream
 from bccb.types import Ints, Log
 
@@ -77,6 +79,31 @@ class SimulatedTrials:
     def __call__(self, seed: int) -> Trial:
         """All users of the simulated log in their order; history under a seed of its own."""
         return _simulated(self, seed)
+
+    def world(self, seed: int) -> World:
+        """The same users, to be decided on live."""
+        return simulate_world(self.users, seed, self.outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class WorldTrials:
+    """Trials on users of one kind, new ones for each seed."""
+
+    name: str
+    users: int
+    history: int
+
+    def __call__(self, seed: int) -> Trial:
+        """A randomised trial on the users of the world; history under a seed of its own."""
+        log = trial_in(self.world(seed), seed)
+        past = log
+        if self.history:
+            past = trial_in(make_world(self.name, self.history, PAST + seed), PAST + seed)
+        return Trial(log, np.arange(self.users), past, np.arange(self.history))
+
+    def world(self, seed: int) -> World:
+        """The same users, to be decided on live."""
+        return make_world(self.name, self.users, seed)
 
 
 @lru_cache(maxsize=1)

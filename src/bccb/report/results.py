@@ -10,7 +10,7 @@ from bccb.evaluate.advice import Advice, Rival
 from bccb.evaluate.compare import Summary
 from bccb.evaluate.estimates import Estimate
 from bccb.evaluate.evaluation import Evaluation
-from bccb.evaluate.late_comparison import LateSummary
+from bccb.evaluate.live_comparison import LiveSummary
 from bccb.evaluate.planning import Plan
 from bccb.intervals import Interval
 from bccb.policies import POLICIES
@@ -37,16 +37,17 @@ def summary_rows(summary: Sequence[Summary]) -> list[dict[str, str]]:
     ]
 
 
-def late_rows(summary: Sequence[LateSummary]) -> list[dict[str, str]]:
-    """The same where outcomes come late: how much is caused, and how much would be otherwise."""
+def live_rows(summary: Sequence[LiveSummary]) -> list[dict[str, str]]:
+    """The same of live runs; with late outcomes also what would be caused if they were not."""
     several = len({line.budget for line in summary}) > 1
+    late = any(line.share != line.at_once for line in summary)
     return [
         {
             **({"budget": f"{line.budget:,.0f}"} if several else {}),
             "policy": line.policy,
             "incremental": _spread(line.incremental, line.incremental_deviation),
             "share": f"{line.share:.3f}",
-            "at once": f"{line.at_once:.3f}",
+            **({"at once": f"{line.at_once:.3f}"} if late else {}),
             "conversions": f"{line.conversions:,.1f}",
             "spend": f"{line.spend:,.0f}",
             "treated": f"{line.treated:,.0f}",

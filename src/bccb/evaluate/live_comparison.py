@@ -1,5 +1,5 @@
-"""Compare policies live where outcomes come late: each at each budget with each seed, in the same
-worlds, where conversions alone are reported (:mod:`.late`).
+"""Compare policies live: each at each budget with each seed, in the same worlds, with outcomes at
+once or late (:mod:`.late`).
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from functools import partial
 from typing import Any
 
 from bccb.assembly import assemble_for
-from bccb.data.world import World, simulate_world
+from bccb.data.world import World
 from bccb.evaluate.compare import NOBODY, learn_history
 from bccb.evaluate.late import exponential_delays
 from bccb.evaluate.live import Live, best, live
 from bccb.evaluate.parallel import fan_out
-from bccb.evaluate.trials import SimulatedTrials, Trial
+from bccb.evaluate.trials import SimulatedTrials, Trial, WorldTrials
 from bccb.policies import spec_of
 from bccb.policy import Policy
 from bccb.spec import Spec
@@ -31,7 +31,7 @@ class Lateness:
 
 
 @dataclass(frozen=True, slots=True)
-class LateRun:
+class LiveRun:
     """One policy at one budget with one seed."""
 
     policy: str
@@ -51,7 +51,7 @@ class LateRun:
 
 
 @dataclass(frozen=True, slots=True)
-class LateSummary:
+class LiveSummary:
     """One policy at one budget over all seeds: means, and standard deviations over the seeds."""
 
     policy: str
@@ -67,14 +67,14 @@ class LateSummary:
     note: str = ""
 
 
-def compare_late(
-    trials: SimulatedTrials,
-    lateness: Lateness,
+def compare_live(
+    trials: SimulatedTrials | WorldTrials,
+    lateness: Lateness | None,
     policies: Sequence[str],
     budgets: Sequence[float],
     seeds: Sequence[int],
     jobs: int = 1,
-) -> Iterator[LateRun]:
+) -> Iterator[LiveRun]:
     """Yield a row for each policy, budget and seed, a seed at a time as each is ready; ``jobs``
     processes run them.
     """
@@ -85,13 +85,13 @@ def compare_late(
 
 
 def _run_seed(
-    trials: SimulatedTrials,
-    lateness: Lateness,
+    trials: SimulatedTrials | WorldTrials,
+    lateness: Lateness | None,
     specs: Sequence[Spec],
     budgets: Sequence[float],
     seed: int,
-) -> list[LateRun]:
-    trial, world = trials(seed), simulate_world(trials.users, seed, trials.outcome)
+) -> list[LiveRun]:
+    trial, world = trials(seed), trials.world(seed)
     oracles = {budget: best(world, budget).run for budget in budgets}
     return [
         row for spec in specs for row in _run_policy(trial, world, spec, oracles, lateness, seed)
@@ -103,11 +103,10 @@ def _run_policy(
     world: World,
     spec: Spec,
     oracles: dict[float, Live],
-    lateness: Lateness,
+    lateness: Lateness | None,
     seed: int,
-) -> Iterator[LateRun]:
+) -> Iterator[LiveRun]:
     """One policy at each budget; history is learned once for all of them."""
-    delays = exponential_delays(world.users, lateness.mean, seed)
     learner = _fresh(spec, trial, next(iter(oracles)), seed)
     note = learn_history(learner, trial) if learner.needs_history else ""
     for budget, oracle in oracles.items():
@@ -117,10 +116,12 @@ def _run_policy(
             for policy in (one, other):
                 if policy.needs_history:
                     policy.adopt(learner)
-            at_once = live(one, world)
-            late = live(other, world, delays, lateness.window)
+            at_once = late = live(one, world)
+            if lateness is not None:
+                delays = exponential_delays(world.users, lateness.mean, seed)
+                late = live(other, world, delays, lateness.window)
         most = oracle.value or 1.0  # where nobody can be treated, nobody is
-        yield LateRun(
+        yield LiveRun(
             *(spec.name, budget, seed, late.value, late.value / most, at_once.value / most),
             *(late.conversions, late.spend, late.treated, note),
         )
@@ -130,21 +131,21 @@ def _fresh(spec: Spec, trial: Trial, budget: float, seed: int) -> Policy:
     return assemble_for(spec, trial.log, budget=budget, horizon=len(trial.order), seed=seed)
 
 
-def summarise_late(rows: Iterable[LateRun]) -> list[LateSummary]:
+def summarise_live(rows: Iterable[LiveRun]) -> list[LiveSummary]:
     """One summary for each policy and budget, in the order in which they first appear."""
-    groups: dict[tuple[float, str], list[LateRun]] = {}
+    groups: dict[tuple[float, str], list[LiveRun]] = {}
     for row in sorted(rows, key=lambda row: row.seed):
         groups.setdefault((row.budget, row.policy), []).append(row)
     return [_summary(group) for group in groups.values()]
 
 
-def _summary(group: list[LateRun]) -> LateSummary:
+def _summary(group: list[LiveRun]) -> LiveSummary:
     def mean(field: str) -> float:
         return statistics.fmean(getattr(row, field) for row in group)
 
     caused = [row.incremental for row in group]
     notes = [row.note for row in group if row.note]
-    return LateSummary(
+    return LiveSummary(
         policy=group[0].policy,
         budget=group[0].budget,
         seeds=len(group),
