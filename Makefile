@@ -7,7 +7,7 @@ ifneq ($(wildcard ../shared/data),)
 export BCCB_DATA ?= ../shared/data
 endif
 
-.PHONY: run test check compiled plain bench load crash fuzz trust clean
+.PHONY: run test check compiled warm plain bench load crash fuzz trust clean
 
 run: $(VENV)/lab  ## compare every policy on simulated users
 	$(BIN)/bccb compare
@@ -18,11 +18,14 @@ PLAIN := $(foreach part,kernels estimators explorers pacers,tests/$(part) src/bc
 	$(foreach part,late proposals,tests/evaluate/test_$(part).py src/bccb/evaluate/$(part).py)
 
 test: $(VENV)/dev  ## everything: lint, types, layers, tests, doctests, the README's examples
-	$(MAKE) --jobs 2 check plain
+	$(MAKE) --jobs 3 check plain warm
 	$(MAKE) compiled
 
 compiled: $(VENV)/dev  ## all tests, with compiled kernels, one process per core
 	$(BIN)/pytest --numprocesses auto --dist worksteal
+
+warm: $(VENV)/dev  ## compile the kernels that most tests use
+	$(BIN)/python tests/warm.py
 
 plain: $(VENV)/dev  ## the tests of kernels, with the kernels as plain Python
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q $(PLAIN)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from processes import bccb
 
 from bccb.cli import main
 from bccb.policies import POLICIES
@@ -28,19 +28,16 @@ def test_python_examples_run(code: str, tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.compiled
 @pytest.mark.slow_first
-def test_console_examples_run_one_after_the_other(tmp_path: Path) -> None:
+def test_console_examples_run_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     lines = [line[2:] for block in blocks("console") for line in block.splitlines()]
     assert len(lines) >= 4
     for line in lines:
         words = shlex.split(line)
         assert words[0] == "bccb"
-        done = subprocess.run(
-            [sys.executable, "-m", "bccb", *words[1:]],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = bccb(*words[1:])
         assert done.returncode == 0, done.stderr
         assert done.stdout
 

@@ -77,3 +77,12 @@ def test_rows_can_be_taken_and_keep_the_shares_of_the_trial() -> None:
     assert part.probabilities is not None
     assert part.probabilities.tolist() == [0.7, 0.6]
     assert part.shares.tolist() == log.shares.tolist()
+
+
+def test_arrays_that_are_read_only_are_copied() -> None:
+    outcomes = np.array([0.0, 0.0, 1.0])
+    assert log_of(outcomes=outcomes).outcomes is outcomes
+    outcomes.flags.writeable = False
+    log = log_of(outcomes=outcomes)
+    assert log.outcomes.flags.writeable
+    assert log.outcomes.tolist() == outcomes.tolist()

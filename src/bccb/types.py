@@ -90,7 +90,9 @@ class Log:
     def _array(self, field: str) -> Floats | Ints:
         value = getattr(self, field)
         if field not in WHOLE:
-            return np.ascontiguousarray(as_floats(field, value))
+            floats = np.ascontiguousarray(as_floats(field, value))
+            # kernels would be compiled once more for arrays that are read-only, as files give them
+            return floats if floats.flags.writeable else floats.copy()
         try:
             array = np.ascontiguousarray(value)
         except ValueError:

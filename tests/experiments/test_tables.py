@@ -19,6 +19,7 @@ from bccb.experiments.paper_study import PAPER as STUDY
 from bccb.experiments.plan import Run, source_of
 from bccb.experiments.runner import execute
 from bccb.experiments.store import Store
+from bccb.policies import POLICIES
 
 SMALL = Setup(
     users=4_000,
@@ -29,6 +30,8 @@ SMALL = Setup(
     policies=("thompson", "bccb", "offline-uplift", "cheapest-first"),
 )
 PAPER = Setup()
+COMPILED = {spec.composition for spec in POLICIES.values()}
+ALL_COMBINATIONS = combinations()
 ADVANTAGES = (
     ("offline-forecast", "offline-uplift"),
     ("not-made-yet", "bccb"),
@@ -40,10 +43,16 @@ pytestmark = [pytest.mark.compiled, pytest.mark.slow_first]
 
 @pytest.fixture(scope="module", autouse=True)
 def few_combinations() -> Iterator[None]:
-    """Enough for the ablation: each one more is compiled for seconds."""
-    few = {"none": paper.EXPLORED["none"][:1], "constant": paper.EXPLORED["constant"]}
+    """Enough for the ablation, and those of policies: any other is compiled for seconds."""
+    few = {
+        "constant": paper.EXPLORED["constant"],
+        "two-model": paper.EXPLORED["two-model"][1:],
+        "ridge-pair": paper.EXPLORED["ridge-pair"][2:],
+    }
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(paper, "EXPLORED", few)
+        patch.setattr(paper, "PACERS", ("pace-ratio",))
+        patch.setattr(paper, "SCALE_FREE", ("budget-forecast",))
         patch.setattr(paper, "WITH_HISTORY", ("offline-uplift", "offline-forecast", "not-made-yet"))
         patch.setattr(paper, "COLD", ("bccb", "cheapest-first"))
         patch.setattr(paper, "ADVANTAGES", ADVANTAGES)
@@ -183,9 +192,18 @@ def test_ranks_are_one_to_the_number_of_policies_at_each_budget(results: Results
 
 def test_every_combination_is_compared_and_the_best_comes_first(results: Results) -> None:
     rows = STUDY["ablation"].table(SMALL, results)
-    assert len(rows) == len(combinations()) == 4 + 2
+    assert len(rows) == len(combinations()) == 3
+    assert {spec.composition for spec in combinations()} <= COMPILED
     gains = [row["incremental"] for row in rows]
     assert gains == sorted(gains, reverse=True)
+
+
+def test_the_ablation_has_every_pacer_for_every_estimator_that_has_a_scale() -> None:
+    """Explorers: 2 for none, two-model and frozen, 3 for ridge-pair. Each composition is sound."""
+    assert len(ALL_COMBINATIONS) == 4 * (2 + 2 + 3 + 2) + 2
+    assert len({spec.name for spec in ALL_COMBINATIONS}) == len(ALL_COMBINATIONS)
+    for spec in ALL_COMBINATIONS:
+        assert spec.composition.offsets(12, 1)[-1] > 0
 
 
 def test_the_naive_rival_is_compared_with_all_others(results: Results) -> None:

@@ -78,7 +78,8 @@ def test_what_was_learned_is_what_the_library_learns_of_the_same_times(service: 
         at = float(event.at)
         if event.kind == Kind.DECISION:
             x, costs = campaign.trace(event)[: len(terms.features)], campaign.costs(event)
-            number, action, *_ = policy.step(np.ascontiguousarray(x), costs.copy())
+            assert costs.flags.writeable  # or the kernels would be compiled once more
+            number, action, *_ = policy.step(np.ascontiguousarray(x), costs)
             assert action == event.action
             policy.pending.enter(number, x[None, :], np.array([action]), np.array([at]), number)
         elif event.kind == Kind.AGED:

@@ -32,12 +32,13 @@ class Traffic(ABC):
         self, source: World | Log, features: tuple[str, ...], treatments: tuple[str, ...]
     ) -> None:
         self.source, self.features, self.treatments = source, features, treatments
+        self.costs = source.costs  # kept: the source converts all of them at every call
         self.run = new_id()
 
     def user(self, row: int) -> User:
         """The user who comes as number ``row``, with an id of this run."""
         features = zip(self.features, self.source.features[row].tolist(), strict=True)
-        costs = zip(self.treatments, self.source.costs[row].tolist(), strict=True)
+        costs = zip(self.treatments, self.costs[row].tolist(), strict=True)
         return User(dict(features), dict(costs), f"{self.run}-{row}")
 
     @abstractmethod

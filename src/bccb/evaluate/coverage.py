@@ -94,8 +94,8 @@ def decide_live(users: int, seed: int, outcome: Outcome = "visit") -> Log:
         budget=MONEY_PER_USER * users, horizon=users, features=world.features.shape[1], seed=seed
     )
     actions, outcomes, chances = np.empty(users, np.int64), np.empty(users), np.empty(users)
-    for i in range(users):
-        decision = policy.decide(world.features[i], float(world.costs[i, 0]))
+    for i, cost in enumerate(world.costs[:, 0].tolist()):
+        decision = policy.decide(world.features[i], cost)
         actions[i], chances[i] = decision.action, decision.probability
         outcomes[i] = world.draws[i] < world.rates[i, decision.action]
         policy.observe(decision, float(outcomes[i]))

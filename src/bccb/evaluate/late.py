@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -70,8 +70,9 @@ def run_late(
     d, K, n = counts[FEATURES], counts[TREATMENTS], features.shape[0]
     before = counts[NUMBER]
     cost = np.empty(K, np.int64)
+    most: Any = np.int64(ALL)  # for a constant the kernel would be compiled once more
     for t in range(n):
-        age(counts, memory, delay, marks, ring, float(t), ALL, space)
+        age(counts, memory, delay, marks, ring, float(t), most, space)
         user = calendar.first[t]
         while user != NOBODY:
             y = outcomes[user, actions[user]]
@@ -133,7 +134,7 @@ def _checked(delays: Floats, n: int, K: int) -> Floats:
         raise InputError("the shape of delays", waits.shape, f"({n},) or ({n}, {K + 1})")
     if not (waits >= 0.0).all():
         raise InputError("delays", float(waits[~(waits >= 0.0)][0]), "0 or more; infinity is never")
-    return np.ascontiguousarray(np.broadcast_to(waits.reshape(n, -1), (n, K + 1)))
+    return np.array(np.broadcast_to(waits.reshape(n, -1), (n, K + 1)), order="C")  # writable
 
 
 @cache

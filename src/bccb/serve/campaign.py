@@ -302,7 +302,8 @@ class Campaign:
     def costs(self, decision: Event) -> Ints:
         """What each treatment would have cost, in micros."""
         assert decision.detail is not None
-        return np.frombuffer(decision.detail[: 8 * len(self.terms.treatments)], np.int64)
+        # writable, as those of a request: for others the kernels would be compiled once more
+        return np.frombuffer(bytearray(decision.detail[: 8 * len(self.terms.treatments)]), np.int64)
 
     def planned(self, at: int, decisions: int) -> int:
         """Micros that even spending would have spent: over users, or over time."""
