@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import bccb
+from bccb.data.world import simulate_world
 from bccb.errors import StateError
+from bccb.evaluate.live import live
 from bccb.measured import Measure
 from bccb.policy import Policy, from_bytes
 
@@ -67,7 +69,6 @@ def test_measured_is_what_the_decisions_say() -> None:
     expected.end_all(np.array(actions), np.array(outcomes), np.array(alone))
     got, want = policy.caused().measured, expected.interval()
     assert got is not None
-    assert want is not None
     for name in ("value", "low", "high"):
         assert getattr(got, name) == pytest.approx(getattr(want, name))
 
@@ -132,3 +133,12 @@ def test_a_policy_that_adopts_another_has_treated_nobody() -> None:
     driven(teacher)
     learner.adopt(teacher)
     assert learner.treated == 0
+
+
+def test_a_policy_that_was_driven_measures_no_more() -> None:
+    policy = bccb.make(budget=100, horizon=1_000, features=12, seed=1)
+    live(policy, simulate_world(1_000, seed=1))
+    assert policy.caused().measured is None
+    assert from_bytes(policy.to_bytes()).caused().measured is None
+    with pytest.raises(StateError, match="made without window"):
+        live(bccb.make(budget=9, horizon=9, features=12, window=5.0), simulate_world(9, seed=1))

@@ -58,7 +58,6 @@ def test_the_interval_is_that_of_the_definition(seed: int) -> None:
     measure = Measure(0.3)
     measure.end_all(actions, outcomes, alone)
     expected, got = reference(0.3, actions, outcomes, alone), measure.interval()
-    assert got is not None
     for name in ("value", "low", "high"):
         assert getattr(got, name) == pytest.approx(getattr(expected, name), abs=1e-6)
 
@@ -72,9 +71,29 @@ def test_what_was_caused_is_inside_at_all_of_60_looks(reserve: float, n: int) ->
         for rows in np.array_split(np.arange(n), 60):
             measure.end_all(actions[rows], outcomes[rows], alone[rows])
             found, truth = measure.interval(), caused[: measure.users].sum()
-            good = good and found is not None and found.low - 1e-9 <= truth <= found.high + 1e-9
+            good = good and found.low - 1e-9 <= truth <= found.high + 1e-9
         inside += good
     assert inside >= 0.95 * repetitions
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_treatments_that_are_not_delivered_do_not_bend_it(both: bool) -> None:
+    """One in ten is cancelled: treated users alone, or whoever would be, treated or not."""
+    inside, repetitions, errors = 0, 60, []
+    for seed in range(repetitions):
+        actions, outcomes, alone, caused, draw = users(10_000, seed, reserve=0.2)
+        cancelled = (draw.random(10_000) < 0.1) & (both | (actions > 0))
+        measure = Measure(0.2)
+        for i in range(10_000):
+            if cancelled[i]:
+                measure.drop(i + 1, bool(actions[i] > 0))
+            else:
+                measure.end(i + 1, bool(actions[i] > 0), float(outcomes[i]), float(alone[i]))
+        found, truth = measure.interval(), caused[~cancelled].sum()
+        inside += found.low <= truth <= found.high
+        errors.append(found.value - truth)
+    assert inside >= 0.95 * repetitions
+    assert abs(np.mean(errors)) < 4 * np.std(errors) / math.sqrt(repetitions)
 
 
 def test_the_interval_is_of_use() -> None:
@@ -83,7 +102,6 @@ def test_the_interval_is_of_use() -> None:
     measure = Measure(0.2)
     measure.end_all(actions, outcomes, alone)
     found = measure.interval()
-    assert found is not None
     assert 0.0 < found.low < caused.sum() < found.high
     assert abs(found.value - caused.sum()) < 0.2 * caused.sum()
     few = Measure(0.01)
@@ -103,7 +121,7 @@ def test_the_order_of_reports_does_not_matter(data: st.DataObject) -> None:
     measure = Measure(0.3)
     for i in order[:reported]:
         if i in cancelled:
-            measure.drop(i + 1)
+            measure.drop(i + 1, bool(actions[i] > 0))
         else:
             measure.end(i + 1, bool(actions[i] > 0), float(outcomes[i]), float(alone[i]))
     known = set(order[:reported])

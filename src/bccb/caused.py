@@ -14,10 +14,13 @@ class Caused:
 
     ``estimated`` is what the model has learned, summed over all treated users: narrow, and as good
     as the model (:mod:`bccb.estimated`). ``measured`` compares users who were left alone at random
-    with the treated ones, over the ``measured_users`` whose outcomes are all known: it trusts no
-    model and is wide (:mod:`bccb.measured`). Either is None where the policy cannot tell: without a
-    posterior, or without decisions at random. ``value``, ``low`` and ``high`` are those of the
-    estimate, or of the measurement where there is no estimate.
+    with the treated ones: it trusts no model and is wide (:mod:`bccb.measured`). It is about the
+    first ``measured_users`` users: up to the first whose decision was neither observed nor
+    cancelled, and whose window, if there is one, has not ended.
+
+    Either is None where the policy cannot tell: without a posterior, or without decisions at
+    random. ``value``, ``low`` and ``high`` are those of the estimate, or of the measurement where
+    there is no estimate.
     """
 
     estimated: Interval | None

@@ -126,6 +126,12 @@ class Machine:
         if self.composition.has_posterior:
             view_sample(self.memory[self.counts[count.END] :], self.features).cancelled[0] += 1.0
 
+    def lose_sample(self) -> None:
+        """Give up the sample of treated users, because another action was taken than proposed."""
+        if self.composition.has_posterior:
+            sample = view_sample(self.memory[self.counts[count.END] :], self.features)
+            sample.cancelled[0] = MOST_USERS  # more than are ever treated: no count agrees
+
     def estimated(self) -> Interval | None:
         """What the treatments caused, by the posterior; None where the estimator has none."""
         if not self.composition.has_posterior:

@@ -1,8 +1,9 @@
 r"""Measured: what the money caused, by the draws of the decisions alone.
 
-The treated users converted C times. How often would they have, left alone? Call it B. Every user
-was left alone with a known probability p_i of at least ``reserve / 2``, so that those who were tell
-about B, without any model: its estimate is the sum of (1 - p_i) / p_i y_i over them.
+The N treated users converted C times. How often would they have converted without treatment? Call
+it B. Every user was left alone with a known probability p_i, at least ``reserve / 2``. So the users
+who were left alone tell about B, without any model: its estimate is the sum of their
+(1 - p_i) / p_i y_i.
 
 The interval is a test that is passed at every number of users at once. For each l below
 -log(1 - p_i), whatever user i's outcome y_i without treatment is, the factor
@@ -18,12 +19,17 @@ looks, and also while the campaign adapts to what it learns.
 For that, users count in the order of their decisions: those up to the first whose outcome may still
 come. Otherwise those who convert soon would be counted first.
 
+Of treatments that were not delivered, D in number, nothing is known. Either the same users would
+have been cancelled also if left alone, and the rest is as before; or not, and they are among those
+whom the test is about. So that both hold, B is looked for from 0 to N + D, for N treated users, and
+its lower end is lowered by D.
+
 >>> measure = Measure(reserve=0.1)
 >>> for number in range(1, 20_001):  # every tenth user is left alone, half of the others convert
 ...     treated = number % 10 > 0
 ...     measure.end(number, treated, float(number % 20 > 9), 0.1)
 >>> measure.interval()
-Interval(value=0.0, low=-7..., high=8...)
+Interval(value=0.0, low=-1058..., high=1066...)
 """
 
 from __future__ import annotations
@@ -46,9 +52,9 @@ GRID = 16  # values of l above zero, and as many below
 STEPS = 0.5 ** (np.arange(GRID) / 2.0)
 LOG_WEIGHTS = -np.log(np.arange(1, GRID + 1) * (1.0 / np.arange(1, GRID + 1)).sum())
 MOST_STEPS, NEARLY = 100, 1e-12  # of Newton's method
-OPEN, LEFT, TREATED, CANCELLED = range(4)  # what became of a user
+OPEN, LEFT, TREATED, UNDELIVERED, CANCELLED = range(5)  # what became of a user
 NOTHING = 0.0, 1.0  # the outcome of those who did not convert
-SUMS = 4 + 2 * GRID  # numbers that are kept before those of single users
+SUMS = 6 + 2 * GRID  # numbers that are kept before those of single users
 
 
 class Measure:
@@ -60,6 +66,8 @@ class Measure:
         self.logs = np.zeros(2 * GRID)  # G(l)
         self.users = 0  # who count: all up to the first whose outcome may still come
         self.treated = 0
+        self.undelivered = 0  # D
+        self.cancelled = 0  # of those left alone
         self.conversions = 0.0  # C
         self.without = 0.0  # the estimate of B
         self.states = bytearray()  # of the users after those who count
@@ -75,9 +83,9 @@ class Measure:
             self.converted[number] = outcome, alone
         self._set(number, TREATED if treated else LEFT)
 
-    def drop(self, number: int) -> None:
+    def drop(self, number: int, treated: bool) -> None:
         """Leave out a user whose decision was not carried out."""
-        self._set(number, CANCELLED)
+        self._set(number, UNDELIVERED if treated else CANCELLED)
 
     def _set(self, number: int, state: int) -> None:
         place = number - self.users - 1
@@ -94,40 +102,48 @@ class Measure:
         del self.states[: len(ended)]
         for number, state in enumerate(ended, self.users + 1):
             outcome, alone = self.converted.pop(number, NOTHING)
+            self.undelivered += state == UNDELIVERED
+            self.cancelled += state == CANCELLED
             if state == TREATED:
                 self.treated += 1
                 self.conversions += outcome
             elif state == LEFT and outcome != 0.0:
-                self.without += (1.0 - alone) / alone * outcome
-                self.logs += np.log((1.0 - (1.0 - alone) * np.exp(self.grid * outcome)) / alone)
+                self._add(np.array([[alone]]), np.array([[outcome]]))
         self.users += len(ended)
 
+    def _add(self, p: Floats, y: Floats) -> None:
+        """Add users who were left alone and converted; one per row."""
+        self.logs += np.log((1.0 - (1.0 - p) * np.exp(self.grid * y)) / p).sum(axis=0)
+        self.without += float(((1.0 - p) / p * y).sum())
+
     def end_all(self, actions: Ints, outcomes: Floats, alone: Floats) -> None:
-        """Note many users at once, in order, all of whose outcomes are known."""
+        """Note many users at once, in order, all of whose outcomes are known. Nobody may wait."""
+        assert not self.states
         treated = actions > 0
         left = np.flatnonzero(~treated & (outcomes != 0.0))
-        p, y = alone[left, None], outcomes[left, None]
-        self.logs += np.log((1.0 - (1.0 - p) * np.exp(self.grid * y)) / p).sum(axis=0)
+        self._add(alone[left, None], outcomes[left, None])
         self.users += len(actions)
         self.treated += int(treated.sum())
         self.conversions += float(outcomes[treated].sum())
-        self.without += float(((1.0 - p) / p * y).sum())
 
-    def interval(self) -> Interval | None:
-        """Caused conversions, with a 95 % interval; None before the first user counts."""
-        if self.users == 0:
-            return None
+    def interval(self) -> Interval:
+        """Caused conversions, with a 95 % interval, of the users who count."""
         up, down = self.grid[:GRID], self.grid[GRID:]
-        high = _largest(up, self.logs[:GRID], self.treated)
-        low = self.treated - _largest(-down, self.logs[GRID:] + down * self.treated, self.treated)
-        without = min(max(self.without, low), high)
+        most = self.treated + self.undelivered
+        high = min(_largest(up, self.logs[:GRID], most), self.treated)
+        low = most - _largest(-down, self.logs[GRID:] + down * most, most) - self.undelivered
+        low = min(max(low, 0.0), high)  # the two tests contradict each other in 5 % at most
+        # where nobody left alone was cancelled, the others tell about the undelivered, too
+        share = self.treated / most if self.undelivered and not self.cancelled else 1.0
+        without = min(max(share * self.without, low), high)
         return Interval(*(self.conversions - each for each in (without, high, low)))
 
     # Saving
 
     def kept(self) -> tuple[Floats, Bytes]:
         """The sums and users who convert, and the states of those who do not count yet."""
-        sums = np.array([self.users, self.treated, self.conversions, self.without])
+        counts = self.users, self.treated, self.undelivered, self.cancelled
+        sums = np.array([*counts, self.conversions, self.without])
         late = [(number, *pair) for number, pair in sorted(self.converted.items())]
         values = np.concatenate((sums, self.logs, np.array(late).reshape(-1)))
         return values, np.frombuffer(bytes(self.states), np.uint8)
@@ -137,9 +153,9 @@ class Measure:
         late = values[SUMS:].reshape(-1, 3) if len(values) % 3 == SUMS % 3 else None
         if late is None or len(values) < SUMS or not _are_sound(values[:SUMS], late, states):
             return False
-        self.users, self.treated = int(values[0]), int(values[1])
-        self.conversions, self.without = float(values[2]), float(values[3])
-        self.logs[:] = values[4:SUMS]
+        self.users, self.treated, self.undelivered, self.cancelled = map(int, values[:4])
+        self.conversions, self.without = float(values[4]), float(values[5])
+        self.logs[:] = values[6:SUMS]
         self.converted = {int(number): (y, p) for number, y, p in late.tolist()}
         self.states = bytearray(states.tobytes())
         return True
@@ -149,9 +165,9 @@ def _are_sound(sums: Floats, late: Floats, states: Bytes) -> bool:
     """Whether these can be sums, users who convert, and the states of users."""
     numbers, outcomes, alone = late.T
     return (
-        counted(sums[:2])
-        and bool(sums[1] <= sums[0])
-        and within(sums[2:], -LARGE, LARGE)
+        counted(sums[:4])
+        and bool(sums[1:4].sum() <= sums[0])
+        and within(sums[4:], -LARGE, LARGE)
         and bool((states <= CANCELLED).all())
         and within(numbers, sums[0] + 1, sums[0] + len(states))
         and counted(numbers)

@@ -61,7 +61,7 @@ class Policy(Machine):
         super().__init__(name, composition, counts, memory, pending)
         self._waiting = waiting
         self._measure = measure
-        if measure is None and self.reserve > 0.0:
+        if measure is None and self.reserve > 0.0 and not self.decisions:
             self._measure = Measure(self.reserve)
         self._x = np.empty(self.features)
         self._costs = np.empty(self.treatments, np.int64)
@@ -83,8 +83,15 @@ class Policy(Machine):
         """Add to the budget, for the users to come; rounded down to whole micros."""
         self.add_micros(budget_in_micros(checks.number("money", money), "money"))
 
+    def stop_measuring(self) -> None:
+        """Measure no more: decisions were made whose outcomes :meth:`observe` does not see."""
+        self._measure = None
+
     def caused(self) -> Caused:
         """What the treatments so far caused: by the model, and measured without it.
+
+        Measured are the users up to the first decision that was neither observed nor cancelled, and
+        whose window, if there is one, has not ended.
 
         >>> import bccb
         >>> policy = bccb.make(budget=100, horizon=1_000, features=1, seed=1)
@@ -272,7 +279,7 @@ class Policy(Machine):
         if self.pending is not None:
             self.pending.remove(decision.number)
         if self._measure is not None:
-            self._measure.drop(decision.number)
+            self._measure.drop(decision.number, decision.action > 0)
         del self._waiting[decision.number]
 
     def observe_many(

@@ -161,14 +161,16 @@ class Caused(Answer, frozen=True):
         Figure | None,
         Meta(
             description="The effects that the model has learned, summed over all treated users: "
-            "narrow, and as good as the model. Null where the policy's model has no uncertainty."
+            "narrow, and as good as the model. Null where the policy's model has no uncertainty, "
+            "and in campaigns that began with an older version."
         ),
     ]
     measured: Annotated[
         Figure | None,
         Meta(
             description="By the decisions made at random alone: wide, and valid however often "
-            "one looks. Null where no decisions are made at random."
+            "one looks. Null where no decisions are made at random, and in campaigns that began "
+            "with an older version."
         ),
     ]
     measured_users: Annotated[

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -59,3 +61,11 @@ def test_a_trial_without_conversions_is_refused() -> None:
         plan(100, 1_000, trial=simulate(500, seed=1))
     with pytest.raises(InputError, match="users is 5"):
         plan(100, 5)
+
+
+def test_a_log_of_decisions_is_no_trial() -> None:
+    log = simulate(4_000, seed=2, outcome="visit")
+    with pytest.raises(InputError, match="a plan needs a randomised trial"):
+        plan(50, 1_000, trial=replace(log, probabilities=np.full(4_000, 0.5)))
+    with pytest.raises(InputError, match="seeds"):
+        plan(50, 1_000, seeds=[])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bccb.intervals import Interval
-from bccb.serve.tally import POINTS, CausedPoint, Point, Tally
+from bccb.serve.tally import CAUSED, POINTS, CausedPoint, Point, Tally
 
 
 def test_a_rate_is_of_those_whose_outcome_is_known() -> None:
@@ -69,7 +69,7 @@ def test_points_of_what_was_caused_stay_few() -> None:
         if tally.note_outcome(1, 0.0):
             tally.note_caused(CausedPoint(number, None, Interval(0.0, -1.0, 1.0)))
     times = [point.at for point in tally.caused]
-    assert POINTS / 2 - 1 <= len(times) <= POINTS
+    assert CAUSED / 2 - 1 <= len(times) <= CAUSED
     assert set(np.diff(times)) == {tally.caused_every}
 
 

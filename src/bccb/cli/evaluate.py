@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from bccb.cli.columns import read_with_notes, takes_columns
+from bccb.cli.columns import print_notes, takes_columns
 from bccb.cli.console import out, progress_bar, table, write_json
 from bccb.cli.options import FORMATS, JsonFile, check_policies
 from bccb.data import Columns
+from bccb.data.readers import read_finished
 from bccb.errors import InputError
 from bccb.evaluate.evaluation import Evaluation, evaluate_with_others, unsuitable
 from bccb.money import budget_in_micros
@@ -56,17 +57,20 @@ def command(
         budget_in_micros(budget, "--budget")
     if not 0 <= seed <= MOST_SEED:
         raise InputError("--seed", seed, f"from 0 to {MOST_SEED}")
-    log = read_with_notes(file, columns)
+    reading = read_finished(file, columns)
+    log = reading.log
+    print_notes(reading, columns)
     names = [name for name in policy or POLICIES if not unsuitable(name)]
     with progress_bar("evaluating") as show:
         evaluations = evaluate_with_others(log, names, budget, seed, progress=show)
     write_json(json_file, [one.figures() for one in evaluations])
     rows, groups = evaluation_rows(evaluations)
     out.print(table(rows, f"{file.name}: {log.users:,} users", groups))
-    _print_notes(log, evaluations, [unsuitable(name) for name in policy or POLICIES])
+    whole = "open" not in reading.unfinished
+    _print_notes(log, evaluations, whole, [unsuitable(name) for name in policy or POLICIES])
 
 
-def _print_notes(log: Log, evaluations: list[Evaluation], left_out: list[str]) -> None:
+def _print_notes(log: Log, evaluations: list[Evaluation], whole: bool, left_out: list[str]) -> None:
     own = evaluations[0]
     out.print(
         f"{own.conversions:,.0f} of the {own.treated:,} treated users converted; incremental are "
@@ -74,7 +78,7 @@ def _print_notes(log: Log, evaluations: list[Evaluation], left_out: list[str]) -
         "users with equal chances would tell as much. learned: users a policy could learn from, "
         "for whom the log did what it proposed."
     )
-    if own.caused is not None:
+    if own.caused is not None and whole:
         for line in caused_lines(own.caused):
             out.print(line, highlight=False)
     if log.probabilities is None:

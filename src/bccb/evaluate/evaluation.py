@@ -123,28 +123,36 @@ def evaluate_log(log: Log, rates: Floats) -> Evaluation:
 def caused_by(log: Log) -> Caused:
     """What the treatments of a log caused, as a running campaign tells it.
 
-    Estimated by the model of the default policy, which learns all rows. Measured by the draws, if
-    the log keeps probabilities that leave everybody a chance of being left alone.
+    Estimated by the model of the default policy, which learns all rows. Measured by the draws, with
+    the log's probabilities or, of a trial, its shares. The least chance of being left alone must be
+    known for all users: it is not where treated ones of several treatments have none in the log.
 
     >>> from bccb.data import simulate
     >>> caused = caused_by(simulate(20_000, seed=1, outcome="visit"))
     >>> caused.estimated.low < caused.value < caused.estimated.high
     True
     """
-    policy = assemble_for(spec_of(DEFAULT), log, budget=1.0, horizon=1)
-    policy.learn(log)
-    treated = np.flatnonzero(log.actions)
-    sample = treated[:: max(len(treated) // MOST_SUMMED, 1)]
-    estimated = policy.estimate(
-        log.features[sample], log.actions[sample].astype(np.float64), len(treated)
-    )
-    alone = chance_of(log, 0)
-    known = alone[(log.actions == 0) | ~np.isnan(alone)]
-    if not len(known) or not known.min() >= LEAST_PROBABILITY:
+    estimated, alone = _estimated(log), chance_of(log, 0)
+    if np.isnan(alone).any() or alone.min() < LEAST_PROBABILITY:
         return Caused(estimated, None, 0)
-    measure = Measure(reserve=min(2.0 * float(known.min()), 1.0))
+    # down to a power of two, so that it hardly depends on the draws which chance was the least
+    least = 2.0 ** np.floor(np.log2(alone.min()))
+    measure = Measure(reserve=min(2.0 * float(least), 1.0))
     measure.end_all(log.actions, log.outcomes, alone)
     return Caused(estimated, measure.interval(), measure.users)
+
+
+def _estimated(log: Log) -> Interval | None:
+    """By the default policy's model; None where that needs too much memory for so many features."""
+    try:
+        policy = assemble_for(spec_of(DEFAULT), log, budget=1.0, horizon=1)
+    except InputError:
+        return None
+    policy.learn(log)
+    treated = np.flatnonzero(log.actions)
+    sample = treated[:: -(-len(treated) // MOST_SUMMED) or 1]
+    arms = log.actions[sample].astype(np.float64)
+    return policy.estimate(log.features[sample], arms, len(treated))
 
 
 def evaluate_proposals(name: str, log: Log, rates: Floats, proposals: Proposals) -> Evaluation:

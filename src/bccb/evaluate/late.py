@@ -16,6 +16,7 @@ from bccb.ageing import Ring, age, end, enter
 from bccb.composition import Composition, compose
 from bccb.drivers import pay, propose, see_space, see_trace, view
 from bccb.errors import InputError
+from bccb.evaluate.proposals import check_driven
 from bccb.kernels.borrow import borrow
 from bccb.kernels.counts import FEATURES, NUMBER, REMAINING, TREATMENTS
 from bccb.kernels.jit import bind, jit
@@ -103,7 +104,7 @@ def drive_late(
     ``outcomes``, of shape (n, K+1), are those of every action, and ``delays`` how many users later
     a conversion is reported: infinity is never. The shape is (n,), or (n, K+1) if actions differ.
     """
-    policy.check_history()
+    check_driven(policy)
     n, d, K = len(features), policy.features, policy.treatments
     pending = Pending(window, d, K)
     pending.begin_after(policy.decisions)

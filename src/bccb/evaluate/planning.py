@@ -31,6 +31,7 @@ OFTEN = 0.8  # of the campaigns: a reserve that shows an effect this often is re
 MOST_USERS, FEWEST = 2_000_000, 100
 FEWEST_CONVERSIONS = 20  # of each arm of a trial
 STREAM = 7  # keeps the draws of rows apart from others
+SHOWN = 100_000  # simulated users from whom rate and effect are told
 FARTHEST = 30.0  # logits
 
 
@@ -58,7 +59,7 @@ class Outlook:
 
     reserve: float
     caused: float
-    deviation: float  # over seeds
+    deviation: float | None  # over seeds; None with a single one
     treated: float
     spend: float
     estimated_reach: float  # half the width of the interval
@@ -78,7 +79,7 @@ class Plan:
 
     @property
     def usual(self) -> Outlook:
-        """With the default reserve."""
+        """With the smallest reserve, which is the default one."""
         return self.outlooks[0]
 
     @property
@@ -113,8 +114,10 @@ def plan(
     """
     budget_in_micros(checks.number("budget", budget))
     checks.whole("users", users, FEWEST, MOST_USERS)
+    if not seeds:
+        raise InputError("seeds", seeds, "at least one")
     if target is not None and trial is not None:
-        raise InputError("target", target, "left out: rate and effect are those of the trial")
+        raise InputError("--rate and --effect", tuple(target), "left out: they are the trial's")
     if target is not None:
         _check_target(target)
     if trial is not None:
@@ -127,9 +130,10 @@ def plan(
         if progress is not None:
             progress(len(done), len(tasks), f"reserve {campaign.reserve:g}")
     outlooks = tuple(_outlook([c for c in done if c.reserve == each]) for each in RESERVES)
-    world = simulate_world(users, 0)
-    seen = Target(float(world.rates[:, 0].mean()), float(world.effects.mean()))
-    return Plan(budget, users, target or seen, trial is None, outlooks)
+    if target is None:
+        world = simulate_world(min(users, SHOWN), seeds[0])
+        target = Target(float(world.rates[:, 0].mean()), float(world.effects.mean()))
+    return Plan(budget, users, target, trial is None, outlooks)
 
 
 def _check_target(target: Target) -> None:
@@ -142,6 +146,9 @@ def _check_target(target: Target) -> None:
 
 def _target_of(trial: Log) -> Target:
     """Rate and effect of a trial, the average over its treatments."""
+    if trial.probabilities is not None:
+        allowed = "left out: a plan needs a randomised trial, not a log of a policy's decisions"
+        raise InputError("the probabilities of the log", "given", allowed)
     treated = trial.actions > 0
     for who, rows in (("treated", treated), ("untreated", ~treated)):
         conversions = float(trial.outcomes[rows].sum())
@@ -224,7 +231,7 @@ def _outlook(campaigns: Sequence[Campaign]) -> Outlook:
     return Outlook(
         reserve=campaigns[0].reserve,
         caused=float(caused.mean()),
-        deviation=float(caused.std()),
+        deviation=float(caused.std(ddof=1)) if len(caused) > 1 else None,
         treated=float(np.mean([each.treated for each in campaigns])),
         spend=float(np.mean([each.spend for each in campaigns])),
         estimated_reach=float(

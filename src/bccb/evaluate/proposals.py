@@ -17,6 +17,7 @@ import numpy as np
 
 from bccb.composition import Composition, compose
 from bccb.drivers import learn, pay, propose, see_space, see_trace, view
+from bccb.errors import StateError
 from bccb.kernels.borrow import borrow
 from bccb.kernels.counts import REMAINING
 from bccb.kernels.jit import bind, jit
@@ -174,7 +175,7 @@ def drive(
     ``logged`` is ``KNOWN`` and ``outcomes``, of shape (n, K+1), are those of every action.
     The path has up to ``points`` rows, the last for the end of the run.
     """
-    policy.check_history()
+    check_driven(policy)
     d, K, n = policy.features, policy.treatments, len(order)
     rows = min(points, n)
     ends = -(-np.arange(1, rows + 1) * n // rows)
@@ -197,6 +198,14 @@ def drive(
     path = path[: np.searchsorted(ends, came) + 1] if came else path[:0]
     path[:, 1] /= MICROS
     return Course(actions, matched, path, came, policy.spent - before, seconds)
+
+
+def check_driven(policy: Policy) -> None:
+    """Refuse a policy that cannot be driven; what others measure of it ends."""
+    policy.check_history()
+    if policy.pending is not None:
+        raise StateError("the policy has a window: a driver needs one made without window=")
+    policy.stop_measuring()
 
 
 @cache

@@ -54,7 +54,7 @@ def plan_lines(plan: Plan) -> list[str]:
     elif enough is usual:
         lines.append("The default reserve is enough for the measured interval to exclude 0.")
     else:
-        lost = usual.caused - enough.caused
+        lost = max(usual.caused - enough.caused, 0.0)
         lines.append(
             f"With reserve={enough.reserve:g} the measured interval excludes 0 in "
             f"{enough.shown:.0%} of campaigns; that costs {lost:,.1f} of the {usual.caused:,.1f} "
@@ -77,8 +77,8 @@ def plan_remarks(plan: Plan) -> list[str]:
         )
     else:
         lines.append(
-            "Users and costs are drawn from your trial; its treatment is taken to multiply "
-            "everybody's odds alike."
+            "Users and costs are drawn from your trial; each treatment is taken to multiply "
+            "everybody's odds by the same factor."
         )
     return lines
 
@@ -91,10 +91,9 @@ def caused_lines(caused: Caused) -> list[str]:
     if caused.measured is None:
         lines.append("Caused, measured: not known, as some users had no chance to be left alone.")
     else:
-        users = f"the first {caused.measured_users:,} users"
         lines.append(
-            f"Caused, measured: {_figure(caused.measured)} on {users}, by the random decisions "
-            "alone: wide, but true however often you look, whatever the model thinks."
+            f"Caused, measured: {_figure(caused.measured)}, by the random decisions alone: wide, "
+            "but its 95 % hold however often you look, whatever the model thinks."
         )
     return lines
 

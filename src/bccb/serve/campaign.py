@@ -218,7 +218,7 @@ class Campaign:
         if action > 0:
             self.machine.withdraw()
         if self.measure is not None:
-            self.measure.drop(known.decision.number or 0)
+            self.measure.drop(known.decision.number or 0, action > 0)
         return self._event(at, Kind.CANCELLATION, *known.names, money=known.held)
 
     def settling(self, at: int, known: Known, cost: int) -> Event:
@@ -260,15 +260,16 @@ class Campaign:
 
     def _learn(self, decision: Event, action: int, value: float, at: int) -> None:
         """Learn an outcome, except for what was learned of the user's age already."""
-        trace, number = self.trace(decision), decision.number or 0
-        if number <= self.pending.began:  # an older version decided, and did not let users wait
-            self.machine.learn_outcome(trace, action, value)
-        elif self.pending.is_open(number):
-            self.pending.ring.arm[self.pending.place(number)] = action
+        pending, number = self.pending, decision.number or 0
+        if pending.is_open(number):
+            pending.ring.arm[pending.place(number)] = action
             self.machine.end(number, value, float(self.now(at)))
+        elif number <= pending.began:  # an older version decided, and did not let users wait
+            self.machine.learn_outcome(self.trace(decision), action, value)
         if self.measure is not None:
-            left = action == 0 and value != NOT_REPORTED
-            alone = float(_rounded(np.array(self.machine.probability(trace, 0)))) if left else 1.0
+            alone = 1.0
+            if action == 0 and value != NOT_REPORTED:
+                alone = self.machine.probability(self.trace(decision), 0)
             self.measure.end(number, action > 0, value, alone)
         if self.tally.note_outcome(action, value):
             caused = self.caused()

@@ -58,6 +58,11 @@ def _keep_to(campaign: Campaign, event: Event, made: Event) -> None:
     campaign.reserved += event.money - made.money
     if not campaign.remaining == campaign.machine.remaining_micros == event.remaining:
         raise DamagedError("the money does not add up")
+    pending, number = campaign.pending, event.number or 0
+    if recorded != computed:
+        campaign.machine.lose_sample()
+        if pending.is_open(number) and not campaign.terms.shadow:
+            pending.ring.arm[pending.place(number)] = recorded
     tally = campaign.tally
     tally.decisions[computed] -= 1
     tally.decisions[recorded] += 1

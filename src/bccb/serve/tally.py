@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from bccb.intervals import Interval, wilson
 
 POINTS = 400  # at most; then every second one is dropped
-OUTCOMES = 50  # from one point of what was caused to the next, at first
+CAUSED, OUTCOMES = 100, 50  # the same of what was caused; outcomes between two, at first
 RECENT = 20  # points over which the speed of spending is measured
 FORESEEABLE = 100 * 366 * 86_400 * 1_000_000  # microseconds: no forecast reaches further
 
@@ -59,7 +59,7 @@ class Tally:
     def note_caused(self, point: CausedPoint) -> None:
         """One more point of what was caused."""
         self.caused.append(point)
-        if len(self.caused) > POINTS:
+        if len(self.caused) > CAUSED:
             self.caused = self.caused[1::2]
             self.caused_every *= 2
 

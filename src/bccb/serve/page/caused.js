@@ -7,6 +7,9 @@ import { decimalsFor, fixed } from "./format.js";
 const UNKNOWN = "cannot be told yet";
 const SHADOW = "cannot be told in shadow";
 let chart = null; // made when first shown: it needs a width
+let range = 1; // of the axis, by which the chart rounds
+
+const rounded = (value) => fixed(value, decimalsFor(range / 10, 2));
 
 /** A figure with its interval, or words in its place. */
 function show(name, interval, otherwise) {
@@ -22,15 +25,16 @@ function show(name, interval, otherwise) {
 
 function meaning(estimated, shadow) {
   if (shadow) return "A shadow campaign treats nobody, so it has caused nothing.";
-  if (estimated === null) return "The model of this policy does not know how sure it is: read the measured figure.";
+  if (estimated === null) return "The model of this policy does not know how sure it is, or the campaign began with an older version: read the measured figure.";
   if (estimated.low > 0) return "Conversions that would not have been without the treatments, as far as the model is right.";
   if (estimated.high < 0) return "The treatments seem to have cost conversions.";
   return "It could still be none: the interval holds 0.";
 }
 
 function difference(measured, users) {
-  if (measured === null) return "Measuring takes decisions made at random: a policy with a reserve above 0.";
-  return `Estimated trusts the model. Measured trusts only who was left alone at random, among the first ${fixed(users)} users, whose outcomes are all known: it is wide, and right however often you look.`;
+  if (measured === null) return "Measuring takes decisions made at random, from the first user on: a policy with a reserve above 0.";
+  if (users === 0) return "Nobody counts yet: users are measured in the order of their decisions, once their outcome is reported or their window has ended.";
+  return `Estimated trusts the model. Measured trusts only who was left alone at random, among the first ${fixed(users)} users, whose outcomes are all known: it is wide, and its 95 % hold however often you look.`;
 }
 
 function showFigures({ campaign }) {
@@ -50,11 +54,13 @@ function showSeries({ caused_series: series }) {
   const measured = ends(series.measured);
   const seen = (series.estimated.some((figure) => figure !== null) ? estimated : measured).flat().filter((value) => value !== null);
   const top = roomAbove(Math.max(0, ...seen));
-  const bottom = -roomAbove(Math.max(0, ...seen.map((value) => -value)));
+  const least = Math.min(0, ...seen);
+  const bottom = least < 0 ? -roomAbove(-least) : 0;
+  range = top - bottom;
   const beyond = [...measured[1], ...measured[2]].some((value) => value !== null && (value > top || value < bottom));
   const words = series.at.length === 0
     ? "Nothing to show before the first fifty outcomes."
-    : `Each point is what was known at that time.${beyond ? " The measured interval reaches beyond this chart; the table has its ends." : ""}`;
+    : `Each point is what was known at that time; measured is about those users alone whose outcomes were known.${beyond ? " The measured interval reaches beyond this chart; the table has its ends." : ""}`;
   write(byId("caused-chart-note"), words);
   if (series.at.length === 0) return;
   chart ??= new Chart(
@@ -67,7 +73,7 @@ function showSeries({ caused_series: series }) {
       { label: "from", sample: "planned", colour: "--planned", dash: [2, 3], width: 1 },
       { label: "to", sample: "planned", colour: "--planned", dash: [2, 3], width: 1 },
     ],
-    { show: (value) => fixed(value, decimalsFor((top - bottom) / 10, 2)), short: (value) => fixed(value, decimalsFor((top - bottom) / 10, 2)) },
+    { show: rounded, short: rounded },
   );
   chart.update([series.at, ...estimated, ...measured], top, `Lines of what was caused, estimated and measured, with their intervals. ${words}`, bottom);
 }
