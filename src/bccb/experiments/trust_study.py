@@ -192,15 +192,16 @@ TRUST = Study(
             "policy.caused(). Conversions: as many users as in the table of values; visits: a "
             "fifth of them. truth is the sum of the true effects over the users it treated, the "
             "mean over worlds. Estimated, by the model: bias is the mean error ± its standard "
-            "error, covered the share of worlds where the truth is inside its 95 % interval at the "
-            "end, width the mean width of that interval. Measured, by the random decisions alone: "
-            "held is the share of worlds where its 95 % interval held, at all of 60 looks, what "
-            "really was caused, the outcomes of the treated users less those of the same users "
-            "left alone; then the mean ends of that interval at the end, and its mean width. "
-            "relative width is width / measured width ± its standard error. Where outcomes "
-            "are late, conversions alone are reported, with delays and window as above, and the "
-            "looks go on until the last window has ended. Each world is met by one row alone. The "
-            "shares of the claims are of the worlds with outcomes at once, all rows together.",
+            "error, above 0 where the model says too much, covered the share of worlds where the "
+            "truth is inside its 95 % interval at the end, width the mean width of that interval. "
+            "Measured, by the random decisions alone: held is the share of worlds where its 95 % "
+            "interval held, at all of 60 looks, what really was caused, the outcomes of the "
+            "treated users less those of the same users left alone; then the mean ends of that "
+            "interval at the end, and its mean width. relative width is width / measured width ± "
+            "its standard error. Where outcomes are late, conversions alone are reported, with "
+            "delays and window as above, and the looks go on until the last window has ended. "
+            "Each world is met by one row alone. The shares of the claims are of the worlds with "
+            "outcomes at once, all rows together.",
             plan=trust_caused.every_cell,
             table=lambda setup, results: trust_tables.caused(
                 rows_of(trust_caused.every_cell(setup), results)
