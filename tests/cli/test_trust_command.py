@@ -36,7 +36,7 @@ def test_a_run_prints_tables_that_fit_and_writes_what_it_found(tmp_path: Path) -
     assert answer["setup"]["sizes"] == [300, 600, 1200]
     assert (tmp_path / "trust.md").read_text() == Report(TRUST, answer).markdown()
     names = {path.name for path in tmp_path.glob("*.svg")}
-    assert names == {"curves.svg", "estimators.svg", "late.svg", "twins.svg"}
+    assert names == {"caused.svg", "curves.svg", "estimators.svg", "late.svg", "twins.svg"}
     assert "<svg" in (tmp_path / "report.html").read_text()
 
     stored = (tmp_path / "trust.jsonl").read_bytes()

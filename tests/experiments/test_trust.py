@@ -31,6 +31,7 @@ from bccb.experiments.trust import (
     execute,
     lives,
 )
+from bccb.experiments.trust_caused import CELLS, every_cell
 from bccb.experiments.trust_late import LEARNERS, every_learner
 from bccb.experiments.trust_study import TRUST, rows_of
 from bccb.policies import POLICIES
@@ -128,6 +129,7 @@ def test_what_is_stored_is_not_made_again(tmp_path: Path) -> None:
     assert len(list(execute(pieces, store, jobs=2))) == len(pieces) - 1
     assert list(execute(pieces, store)) == []
     plans = {"lives": lives, "estimates": estimates, "twins": copies, "late": every_learner}
+    plans["caused"] = every_cell
     rows = {
         kind: rows_of(plan(SMALL), lambda piece: store.get(source_of(piece)) or {})
         for kind, plan in plans.items()
@@ -138,6 +140,7 @@ def test_what_is_stored_is_not_made_again(tmp_path: Path) -> None:
         "estimates": 2 * 9,
         "twins": 2 * 4,
         "late": 2 * 2 * len(LEARNERS),
+        "caused": 2 * len(CELLS),
     }
     store.close()
 

@@ -13,8 +13,11 @@ from bccb.experiments.trust_claims import (
     cost_of_the_reserve,
     covering,
     covering_own_log,
+    estimate_covers,
+    estimate_is_narrow,
     keeps_late,
     least_regret,
+    measure_covers,
     no_worse_late,
     slower_than_users,
     unbiased,
@@ -169,3 +172,50 @@ def test_the_least_that_is_kept_with_any_delays_counts(
     claim = keeps_late([usual, {**usual, "delays": "slow", "kept": kept, "kept_se": error}], 12)
     assert claim.verdict == verdict
     assert "(visits, slow), 12 worlds" in claim.figure
+
+
+def told(covered: float, held: float, ratio: float = 0.1, error: float = 0.001) -> Any:
+    """Three kinds of campaign: a good one, one with these figures, and one with late outcomes."""
+    good = {"outcome": "visit", "treatments": 1, "reports": "at once", "worlds": 100}
+    good |= {"covered": 1.0, "held": 1.0, "relative_width": 0.1, "relative_width_se": 0.001}
+    late = {**good, "reports": "late", "covered": 0.5, "held": 0.5}
+    shares = {"covered": covered, "held": held}
+    widths = {"relative_width": ratio, "relative_width_se": error}
+    return [good, {**good, "treatments": 2, **shares, **widths}, late]
+
+
+@pytest.mark.parametrize(
+    ("share", "estimated", "measured"),
+    [
+        (0.99, "holds", "holds"),
+        (0.95, "holds", "cannot tell"),  # 195 of 200: 94.3 % to 99.2 %
+        (0.86, "cannot tell", "cannot tell"),
+        (0.81, "cannot tell", "does not hold"),  # 181 of 200: 85.6 % to 94.2 %
+        (0.7, "does not hold", "does not hold"),
+    ],
+)
+def test_all_worlds_with_outcomes_at_once_are_judged_together(
+    share: float, estimated: str, measured: str
+) -> None:
+    claims = estimate_covers(told(share, 1.0)), measure_covers(told(1.0, share))
+    assert [claim.verdict for claim in claims] == [estimated, measured]
+    for claim in claims:
+        assert f"{50 + 50 * share:.1f} % of 200 worlds" in claim.figure
+        assert "worst: 50.0 %, visits, 1 treatment, outcomes late" in claim.figure
+
+
+def test_few_worlds_cannot_tell() -> None:
+    few = [{**row, "worlds": 4} for row in told(1.0, 1.0)]
+    for judge in (estimate_covers, measure_covers, estimate_is_narrow):
+        assert judge(few).verdict == "cannot tell"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "error", "verdict"),
+    [(0.3, 0.005, "holds"), (0.33, 0.005, "cannot tell"), (0.36, 0.005, "does not hold")],
+)
+def test_the_widest_estimate_counts(ratio: float, error: float, verdict: str) -> None:
+    claim = estimate_is_narrow(told(1.0, 1.0, ratio, error))
+    assert claim.verdict == verdict
+    assert f"widest: {100 * ratio:.1f} %" in claim.figure
+    assert "visits, 2 treatments, outcomes at once" in claim.figure

@@ -7,6 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from bccb.experiments.report import Report
+from bccb.experiments.trust_caused import CELLS
 from bccb.experiments.trust_late import CASES, LEARNERS
 from bccb.experiments.trust_study import TRUST
 from bccb.experiments.trust_tables import NAMES
@@ -31,6 +32,8 @@ def test_the_page_has_every_table_policy_and_claim() -> None:
     assert late == [(what, name) for what in ("conversion", "visit") for name in LEARNERS]
     delays = [(row["outcome"], row["delays"]) for row in FIGURES["tables"]["delays"]]
     assert delays == [(what, name) for what in ("conversion", "visit") for name in CASES]
+    caused = FIGURES["tables"]["caused"]
+    assert [(row["outcome"], row["treatments"], row["reports"]) for row in caused] == list(CELLS)
     answer = REPORT.markdown()
     for claim in FIGURES["claims"]:
         assert f"| {claim['text']} | {claim['verdict']} | {claim['figure']} |" in answer
@@ -49,12 +52,13 @@ def test_figures_name_what_they_show() -> None:
     assert "a fixed target, DR" in texts["estimators"]
     for name in LEARNERS:
         assert name in texts["late"]
+    assert "visits, K = 2, at once" in texts["caused"]
 
 
 def test_the_report_holds_claims_figures_and_tables() -> None:
     drawn = draw()
     whole = REPORT.html()
-    assert whole.count("<svg") == len(drawn) == 4
+    assert whole.count("<svg") == len(drawn) == 5
     for title in (one.title for one in TRUST.experiments):
         assert f">{title}</h2>" in whole
     assert "`" not in whole

@@ -44,8 +44,9 @@ def command(
 
     Simulated users are decided on live, and every policy's true value is set against the oracle's,
     over streams of growing length and where outcomes come late; estimates from simulated logs are
-    checked for bias and coverage; and two copies of one policy are compared, which should seldom
-    differ. What is stored in the folder is not run again.
+    checked for bias and coverage, and so is what a policy says that it caused; and two copies of
+    one policy are compared, which should seldom differ. What is stored in the folder is not run
+    again.
 
     **Examples**
 

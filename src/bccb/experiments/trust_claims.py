@@ -20,6 +20,8 @@ LEAST_REPETITIONS = 500
 NORMAL = 1.96  # standard errors either side of a 95 % interval
 LARGE = 2.64  # standard errors: one of six estimates is that far off by chance in 5 % of runs
 COVERED = (0.93, 0.97)
+ALWAYS = 0.95  # of worlds, at every look
+NARROWER = 1 / 3  # of the width of what is measured
 NARROW = 0.05  # an interval this wide separates a level of 5 % from one twice as large
 
 
@@ -170,6 +172,55 @@ def covering_own_log(estimators: Sequence[Row], repetitions: int) -> Claim:
     verdict: Verdict = "does not hold" if surely else "cannot tell" if unsure else "holds"
     shares = [row["covered"] for row in own]
     return Claim(text, verdict, f"{percent(min(shares), 1)} to {percent(max(shares), 1)}")
+
+
+def estimate_covers(caused: Sequence[Row]) -> Claim:
+    """What a policy estimates that it caused holds the truth."""
+    least, _ = COVERED
+    text = f"what is estimated as caused holds the truth in at least {percent(least)} of worlds"
+    return _covers(text, caused, "covered", least)
+
+
+def measure_covers(caused: Sequence[Row]) -> Claim:
+    """What is measured holds what was caused, however often one looks."""
+    text = "what is measured as caused holds it at all of 60 looks in at least "
+    text += f"{percent(ALWAYS)} of worlds"
+    return _covers(text, caused, "held", ALWAYS)
+
+
+def _covers(text: str, caused: Sequence[Row], covered: str, least: float) -> Claim:
+    """Judged by all worlds whose outcomes are known at once; the worst row of all is named."""
+    known = [row for row in caused if row["reports"] == "at once"]
+    worlds = sum(row["worlds"] for row in known)
+    hits = sum(round(row[covered] * row["worlds"]) for row in known)
+    low, high = share_interval(hits, worlds)
+    verdict: Verdict = "cannot tell"
+    if not low < least <= high:
+        verdict = "holds" if low >= least else "does not hold"
+    worst = min(caused, key=lambda row: float(row[covered]))
+    figure = f"{percent(hits / worlds, 1)} of {worlds:,} worlds"
+    figure += f" ({percent(low, 1)} to {percent(high, 1)})"
+    return Claim(text, verdict, f"{figure}; worst: {percent(worst[covered], 1)}, {_cell(worst)}")
+
+
+def estimate_is_narrow(caused: Sequence[Row]) -> Claim:
+    """The estimate says three times as much as the measurement, in every kind of campaign."""
+    text = "what is estimated as caused is at most a third as wide as what is measured"
+    worlds = min(row["worlds"] for row in caused)
+    reach = _reach(worlds, len(caused))
+    ends = [(row["relative_width"], reach * row["relative_width_se"], _cell(row)) for row in caused]
+    wide = any(ratio - error > NARROWER for ratio, error, _ in ends)
+    unsure = any(ratio + error > NARROWER for ratio, error, _ in ends)
+    verdict: Verdict = "does not hold" if wide else "cannot tell" if unsure else "holds"
+    if worlds < LEAST_SEEDS:
+        verdict = "cannot tell"
+    ratio, error, cell = max(ends)
+    return Claim(text, verdict, f"widest: {percent(ratio, 1)} ± {percent(error, 1)}, {cell}")
+
+
+def _cell(row: Row) -> str:
+    treatments = "1 treatment" if row["treatments"] == 1 else f"{row['treatments']} treatments"
+    return f"{row['outcome']}s, {treatments}, outcomes {row['reports']}"
 
 
 def copies_seldom_differ(twins: Sequence[Row], test: str) -> Claim:

@@ -9,14 +9,19 @@ from typing import Any
 
 from bccb.evaluate.parallel import OnProgress
 from bccb.evaluate.statistics import LEVEL
-from bccb.experiments import trust, trust_claims, trust_late, trust_tables
+from bccb.experiments import trust, trust_caused, trust_claims, trust_late, trust_tables
 from bccb.experiments.experiment import Claim, Experiment, Findings, Record, Results, Study
 from bccb.experiments.plan import source_of
 from bccb.experiments.report import Report
 from bccb.experiments.store import open_store
 from bccb.experiments.trust import MONEY, Piece, Setup, execute
 from bccb.policies import DEFAULT
-from bccb.report.trust_figures import late_shares, regret_curves, share_intervals
+from bccb.report.trust_figures import (
+    caused_intervals,
+    late_shares,
+    regret_curves,
+    share_intervals,
+)
 
 
 def rows_of(pieces: Sequence[Piece], results: Results) -> list[Record]:
@@ -51,6 +56,16 @@ def copy_claims(findings: Findings) -> list[Claim]:
     """How often two copies of one policy differ, by each test."""
     tests = ("paired t", "paired bootstrap")
     return [trust_claims.copies_seldom_differ(findings.tables["twins"], test) for test in tests]
+
+
+def caused_claims(findings: Findings) -> list[Claim]:
+    """Coverage of both figures, and how much narrower one is than the other."""
+    judges = (
+        trust_claims.estimate_covers,
+        trust_claims.estimate_is_narrow,
+        trust_claims.measure_covers,
+    )
+    return [judge(findings.tables["caused"]) for judge in judges]
 
 
 def late_rows(setup: Setup, results: Results) -> list[Record]:
@@ -169,6 +184,34 @@ TRUST = Study(
             figure=lambda rows: share_intervals(rows, "covered", trust_claims.COVERED),
             claims=estimator_claims,
             unprinted_columns=lambda setup: ("truth", "width"),
+        ),
+        Experiment(
+            "caused",
+            "Is it true what a campaign says that it caused?",
+            f"{DEFAULT} with its usual reserve (1 % of decisions at random), asked with "
+            "policy.caused(). Conversions: as many users as in the table of values; visits: a "
+            "fifth of them. truth is the sum of the true effects over the users it treated, the "
+            "mean over worlds. Estimated, by the model: bias is the mean error ± its standard "
+            "error, above 0 where the model says too much, covered the share of worlds where the "
+            "truth is inside its 95 % interval at the end, width the mean width of that interval. "
+            "Measured, by the random decisions alone: held is the share of worlds where its 95 % "
+            "interval held, at all of 60 looks, what really was caused, the outcomes of the "
+            "treated users less those of the same users left alone; then the mean ends of that "
+            "interval at the end, and its mean width. relative width is width / measured width ± "
+            "its standard error. Where outcomes are late, conversions alone are reported, with "
+            "delays and window as above, and the looks go on until the last window has ended. "
+            "Each world is met by one row alone. The shares of the claims are of the worlds with "
+            "outcomes at once, all rows together.",
+            plan=trust_caused.every_cell,
+            table=lambda setup, results: trust_tables.caused(
+                rows_of(trust_caused.every_cell(setup), results)
+            ),
+            figure=caused_intervals,
+            claims=caused_claims,
+            unprinted_columns=lambda setup: (
+                *("worlds", "bias", "bias_se", "relative_width_se"),
+                *("measured_low", "measured_high", "measured_width"),
+            ),
         ),
         Experiment(
             "twins",

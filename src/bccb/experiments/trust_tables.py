@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 
@@ -173,6 +174,38 @@ def delays(rows: Sequence[Row]) -> list[Record]:
     return made
 
 
+def caused(rows: Sequence[Row]) -> list[Record]:
+    """How often what a policy says of its own work holds the truth, and how wide both figures are.
+
+    The widths of the estimate are set against those of the measurement in the same worlds; the
+    standard error of that ratio r is that of the mean of estimated - r measured.
+    """
+    made = []
+    for cell, group in _grouped(rows, "outcome", "treatments", "reports").items():
+        truth = np.array([row["truth"] for row in group])
+        value, low, high = _ends(group, "estimated")
+        _, least, most = _ends(group, "measured")
+        widths, wider = high - low, most - least
+        ratio = float(widths.mean() / wider.mean())
+        row: Record = dict(zip(("outcome", "treatments", "reports"), cell, strict=True))
+        row |= {"worlds": len(group), "truth": float(truth.mean())}
+        row |= {"bias": float((value - truth).mean()), "bias_se": _error(value - truth)}
+        row |= {"covered": float(((low <= truth) & (truth <= high)).mean())}
+        row |= {"width": float(widths.mean())}
+        row |= {"held": float(np.mean([one["held"] for one in group]))}
+        row |= {"measured_low": float(least.mean()), "measured_high": float(most.mean())}
+        row |= {"measured_width": float(wider.mean()), "relative_width": ratio}
+        row |= {"relative_width_se": _error((widths - ratio * wider) / wider.mean())}
+        made.append(row)
+    return made
+
+
+def _ends(group: Sequence[Row], name: str) -> Floats:
+    """Value, low and high of an interval, a number for each world."""
+    parts = ("value", "low", "high")
+    return np.array([[row[name][part] for row in group] for part in parts], np.float64)
+
+
 def ways(group: Sequence[Row], way: str) -> Floats:
     """The share of the oracle's value with one way of learning, a number for each world."""
     return np.array([row[way] for row in sorted(group, key=lambda row: int(row["world"]))])
@@ -186,9 +219,9 @@ def _ways(group: Sequence[Row]) -> Record:
     return row
 
 
-def _grouped(rows: Sequence[Row], *keys: str) -> dict[tuple[str, ...], list[Row]]:
+def _grouped(rows: Sequence[Row], *keys: str) -> dict[tuple[Any, ...], list[Row]]:
     """The rows of each combination of keys, in the order in which they first appear."""
-    groups: dict[tuple[str, ...], list[Row]] = {}
+    groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(row[key] for key in keys), []).append(row)
     return groups

@@ -89,6 +89,12 @@ COLUMNS: Mapping[str, Column] = MappingProxyType(
         "bias": Column("mean error of the estimates"),
         "width": Column("mean width of the 95 % intervals"),
         "covered": Column("share of intervals that hold the truth"),
+        "treatments": Column("number of treatments", key=True),
+        "reports": Column("when outcomes are known", text=True),
+        "worlds": Column("number of worlds"),
+        "held": Column("share of worlds where measured held at all of 60 looks"),
+        "measured_low_to_high": Column("mean ends of the measured 95 % intervals"),
+        "relative_width": Column("width as a share of the measured width"),
         "comparisons": Column("number of comparisons"),
         "differ": Column("share of comparisons with a significant difference"),
     }

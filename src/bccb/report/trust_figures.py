@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from bccb.policies import DEFAULT
 from bccb.report.drawing import legend, line, svg, thousands
-from bccb.report.looks import INK, look_of
+from bccb.report.looks import INK, QUIET, look_of
 from bccb.report.rows import Row
 
 if TYPE_CHECKING:
@@ -72,6 +73,32 @@ def late_shares(rows: Sequence[Row]) -> str:
         figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
 
     return svg(draw, "Late outcomes", (9, 1.8 + 0.36 * len(rows) / len(outcomes)))
+
+
+def caused_intervals(rows: Sequence[Row]) -> str:
+    """The mean ends of what is estimated and of what is measured around the truth, in each row."""
+    names = [f"{row['outcome']}s, K = {row['treatments']}, {row['reports']}" for row in rows]
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        places = list(range(len(rows), 0, -1))
+        middles = [row["truth"] + row["bias"] for row in rows]
+        reach = [0.5 * row["width"] for row in rows]
+        low, high = ([row[f"measured_{end}"] for row in rows] for end in ("low", "high"))
+        axes.hlines(places, low, high, color=QUIET, lw=2, label="measured")
+        low, high = ([m + s * r for m, r in zip(middles, reach, strict=True)] for s in (-1, 1))
+        axes.hlines(places, low, high, color=look_of(DEFAULT)[0], lw=8, label="estimated")
+        truth = [row["truth"] for row in rows]
+        axes.scatter(truth, places, 260, marker="|", color=INK, lw=2, label="truth", zorder=3)
+        axes.axvline(0.0, color=QUIET, lw=0.8, zorder=0)
+        axes.set_yticks(places, names)
+        axes.set_ylim(0.4, len(rows) + 0.6)
+        axes.grid(visible=False, axis="y")
+        axes.set_xlabel("Caused (means over worlds; 95 % intervals)")
+        thousands(axes.xaxis)
+        figure.legend(loc="outside upper center", ncols=3)
+
+    return svg(draw, "What was caused, estimated and measured", (9, 1.6 + 0.4 * len(rows)))
 
 
 def share_intervals(rows: Sequence[Row], share: str, allowed: tuple[float, float]) -> str:
