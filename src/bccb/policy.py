@@ -222,8 +222,13 @@ class Policy(Machine):
             self._receipt(decision)
             trace, action = decision._trace, decision.action
             self._observe(self.counts, self.memory, trace, action, y, KNOWN_WEIGHT, self._space)
-            del self._waiting[decision.number]
-            if self._measure is not None:
+            number = decision.number
+            del self._waiting[number]
+            if self._measure is None:
+                return
+            if y == 0.0 or action > 0:
+                self._measure.end(number, action > 0, y, 1.0)
+            else:
                 self._note(self._measure, decision, y)
         else:
             self._check_due(decision, self._time(at))
