@@ -7,7 +7,18 @@ from typing import Any
 import numpy as np
 
 from bccb import checks
-from bccb.ageing import BEGAN, ENDED, LAST, MARKS, NOT_KNOWN, PASSED, TOO_LATE, Ring, enter_many
+from bccb.ageing import (
+    BEGAN,
+    ENDED,
+    LAST,
+    MARKS,
+    NOT_KNOWN,
+    OPEN,
+    PASSED,
+    TOO_LATE,
+    Ring,
+    enter_many,
+)
 from bccb.errors import InputError, StateError
 from bccb.kernels.delay import AGES, DELAY, MEANS, start_delay, view_delay
 from bccb.kernels.soundness import MOST_SEEN, within
@@ -42,8 +53,11 @@ class Pending:
 
     @property
     def first(self) -> int:
-        """The number of the first user whose window has not ended."""
-        return int(self.marks[PASSED + AGES - 1]) + 1
+        """The number of the first user who is kept: earlier ones have passed every age.
+
+        Where many ages are due, a user may pass the window before a younger age is looked at.
+        """
+        return int(self.marks[PASSED:].min()) + 1
 
     @property
     def last(self) -> int:
@@ -115,7 +129,8 @@ class Pending:
 
     def is_open(self, number: int) -> bool:
         """Whether a user waits, and has no outcome yet."""
-        return self.first <= number <= self.last and self.ring.state[self.place(number)] == 0
+        waits = self.marks[PASSED + AGES - 1] < number <= self.last
+        return bool(waits and self.ring.state[self.place(number)] == OPEN)
 
     def has_ended(self, number: int, at: float) -> bool:
         """Whether the window of a user has ended by a time."""

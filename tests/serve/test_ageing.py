@@ -135,6 +135,25 @@ def test_long_waits_are_cut_into_parts(service: Service) -> None:
     assert campaign.pending.is_due(float(service.clock()))
 
 
+def test_a_start_in_the_middle_of_a_long_wait_continues_to_the_bit(service: Service) -> None:
+    """After a long rest users pass the window before younger ages are looked at."""
+    id_ = driven(service)
+    campaign = service.books.campaign(id_)
+    service.clock.advance(10 * WINDOW)
+    service.run(
+        service.engine.do(
+            lambda books, at: books.record(campaign, books.campaign(id_).ageing(at, 70))
+        )
+    )
+    assert not campaign.pending.is_open(60)
+    assert campaign.pending.is_due(float(service.clock()))
+    service.restart()
+    service.decide(id_, "next", "0.25")
+    service.sweep()
+    campaign = service.books.campaign(id_)
+    assert folded(service, campaign, snapshot=False).to_bytes() == campaign.to_bytes()
+
+
 def test_a_cancelled_user_ages_no_more(service: Service) -> None:
     id_ = service.open(policy={"name": "treat-all"}, outcome_window_seconds=WINDOW)["id"]
     service.decide(id_, "a")

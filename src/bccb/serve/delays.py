@@ -47,7 +47,9 @@ def exposure(pending: Pending) -> Floats:
     _, shares = pending.curve()
     places = np.arange(pending.first, pending.last + 1) % len(pending.ring.at)
     arms = np.where(pending.ring.state[places] == OPEN, pending.ring.arm[places], NOT_KNOWN)
-    passed = pending.marks[PASSED:] + 1 - pending.first
+    # who has passed an age counts as past the younger ones, though those may be looked at later
+    marks = np.maximum.accumulate(pending.marks[: PASSED - 1 : -1])[::-1]
+    passed = marks + 1 - pending.first
     counts: Floats = np.zeros(len(shares))
     for j, (end, begin) in enumerate(pairwise(passed.tolist())):
         between = np.bincount(arms[begin:end] - NOT_KNOWN, minlength=len(shares) + 1)
