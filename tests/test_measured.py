@@ -77,6 +77,30 @@ def test_what_was_caused_is_inside_at_all_of_60_looks(reserve: float, n: int) ->
     assert inside >= 0.95 * repetitions
 
 
+def test_cancelled_treatments_leave_it_valid_and_the_value_unbiased() -> None:
+    """Those left alone stand for all who were to be treated, also for those who were not."""
+    inside, repetitions, errors = 0, 30, list[float]()
+    for seed in range(repetitions):
+        actions, outcomes, alone, caused, draw = users(3_000, seed, reserve=0.6)
+        measure, good, truth = Measure(0.6), True, 0.0
+        cancelled = draw.random(3_000) < 0.5
+        for i, action in enumerate(actions.tolist()):
+            if action and cancelled[i]:
+                measure.drop(i + 1, treated=True)
+            else:
+                measure.end(i + 1, bool(action), float(outcomes[i]), float(alone[i]))
+                truth += caused[i]
+            if i % 50 == 0:
+                found = measure.interval()
+                good = good and found is not None and found.low <= truth + 1e-9 <= found.high + 2e-9
+        inside += good
+        found = measure.interval()
+        assert found is not None
+        errors.append(found.value - truth)
+    assert inside >= 0.95 * repetitions
+    assert abs(np.mean(errors)) < 3.0 * np.std(errors) / repetitions**0.5
+
+
 def test_the_interval_is_of_use() -> None:
     """Effects are found where enough decisions are random, and it is not wider than possible."""
     actions, outcomes, alone, caused, _ = users(400_000, 7, reserve=0.2)
@@ -103,7 +127,7 @@ def test_the_order_of_reports_does_not_matter(data: st.DataObject) -> None:
     measure = Measure(0.3)
     for i in order[:reported]:
         if i in cancelled:
-            measure.drop(i + 1)
+            measure.drop(i + 1, bool(actions[i] > 0))
         else:
             measure.end(i + 1, bool(actions[i] > 0), float(outcomes[i]), float(alone[i]))
     known = set(order[:reported])
@@ -113,6 +137,7 @@ def test_the_order_of_reports_does_not_matter(data: st.DataObject) -> None:
     expected.end_all(actions[rows], outcomes[rows], alone[rows])
     assert measure.users == prefix
     assert measure.treated == expected.treated
+    assert measure.withdrawn == sum(actions[i] > 0 for i in cancelled if i < prefix)
     assert measure.conversions == expected.conversions
     assert measure.logs == pytest.approx(expected.logs, abs=1e-9)
     again = Measure(0.3)
@@ -137,4 +162,4 @@ def test_damage_is_noticed() -> None:
         broken[place] = value
         assert not Measure(0.1).restore(broken, states)
     assert not Measure(0.1).restore(sums[:-1], states)
-    assert not Measure(0.1).restore(sums, states + np.uint8(4))
+    assert not Measure(0.1).restore(sums, states + np.uint8(5))

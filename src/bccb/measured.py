@@ -18,12 +18,15 @@ looks, and also while the campaign adapts to what it learns.
 For that, users count in the order of their decisions: those up to the first whose outcome may still
 come. Otherwise those who convert soon would be counted first.
 
+Users whose treatment was cancelled were drawn like all treated users, so that B has a part for
+them. With w of them, between B - w and B of the others would have converted.
+
 >>> measure = Measure(reserve=0.1)
 >>> for number in range(1, 20_001):  # every tenth user is left alone, half of the others convert
 ...     treated = number % 10 > 0
 ...     measure.end(number, treated, float(number % 20 > 9), 0.1)
 >>> measure.interval()
-Interval(value=0.0, low=-7..., high=8...)
+Interval(value=0.0, low=-1058..., high=1066...)
 """
 
 from __future__ import annotations
@@ -46,9 +49,9 @@ GRID = 16  # values of l above zero, and as many below
 STEPS = 0.5 ** (np.arange(GRID) / 2.0)
 LOG_WEIGHTS = -np.log(np.arange(1, GRID + 1) * (1.0 / np.arange(1, GRID + 1)).sum())
 MOST_STEPS, NEARLY = 100, 1e-12  # of Newton's method
-OPEN, LEFT, TREATED, CANCELLED = range(4)  # what became of a user
+OPEN, LEFT, TREATED, CANCELLED, WITHDRAWN = range(5)  # what became of a user
 NOTHING = 0.0, 1.0  # the outcome of those who did not convert
-SUMS = 4 + 2 * GRID  # numbers that are kept before those of single users
+SUMS = 5 + 2 * GRID  # numbers that are kept before those of single users
 
 
 class Measure:
@@ -60,6 +63,7 @@ class Measure:
         self.logs = np.zeros(2 * GRID)  # G(l)
         self.users = 0  # who count: all up to the first whose outcome may still come
         self.treated = 0
+        self.withdrawn = 0  # were to be treated, and were not
         self.conversions = 0.0  # C
         self.without = 0.0  # the estimate of B
         self.states = bytearray()  # of the users after those who count
@@ -75,9 +79,9 @@ class Measure:
             self.converted[number] = outcome, alone
         self._set(number, TREATED if treated else LEFT)
 
-    def drop(self, number: int) -> None:
-        """Leave out a user whose decision was not carried out."""
-        self._set(number, CANCELLED)
+    def drop(self, number: int, treated: bool) -> None:
+        """Note that a decision was not carried out: there is no outcome."""
+        self._set(number, WITHDRAWN if treated else CANCELLED)
 
     def _set(self, number: int, state: int) -> None:
         place = number - self.users - 1
@@ -97,6 +101,8 @@ class Measure:
             if state == TREATED:
                 self.treated += 1
                 self.conversions += outcome
+            elif state == WITHDRAWN:
+                self.withdrawn += 1
             elif state == LEFT and outcome != 0.0:
                 self.without += (1.0 - alone) / alone * outcome
                 self.logs += np.log((1.0 - (1.0 - alone) * np.exp(self.grid * outcome)) / alone)
@@ -118,16 +124,19 @@ class Measure:
         if self.users == 0:
             return None
         up, down = self.grid[:GRID], self.grid[GRID:]
-        high = _largest(up, self.logs[:GRID], self.treated)
-        low = self.treated - _largest(-down, self.logs[GRID:] + down * self.treated, self.treated)
-        without = min(max(self.without, low), high)
+        drawn = self.treated + self.withdrawn
+        high = min(_largest(up, self.logs[:GRID], drawn), float(self.treated))
+        low = drawn - _largest(-down, self.logs[GRID:] + down * drawn, drawn)
+        low = max(low - self.withdrawn, 0.0)
+        share = self.treated / max(drawn, 1)  # as if the others were like them
+        without = min(max(self.without * share, low), high)
         return Interval(*(self.conversions - each for each in (without, high, low)))
 
     # Saving
 
     def kept(self) -> tuple[Floats, Bytes]:
         """The sums and users who convert, and the states of those who do not count yet."""
-        sums = np.array([self.users, self.treated, self.conversions, self.without])
+        sums = np.array([self.users, self.treated, self.withdrawn, self.conversions, self.without])
         late = [(number, *pair) for number, pair in sorted(self.converted.items())]
         values = np.concatenate((sums, self.logs, np.array(late).reshape(-1)))
         return values, np.frombuffer(bytes(self.states), np.uint8)
@@ -137,9 +146,9 @@ class Measure:
         late = values[SUMS:].reshape(-1, 3) if len(values) % 3 == SUMS % 3 else None
         if late is None or len(values) < SUMS or not _are_sound(values[:SUMS], late, states):
             return False
-        self.users, self.treated = int(values[0]), int(values[1])
-        self.conversions, self.without = float(values[2]), float(values[3])
-        self.logs[:] = values[4:SUMS]
+        self.users, self.treated, self.withdrawn = map(int, values[:3].tolist())
+        self.conversions, self.without = values[3:5].tolist()
+        self.logs[:] = values[5:SUMS]
         self.converted = {int(number): (y, p) for number, y, p in late.tolist()}
         self.states = bytearray(states.tobytes())
         return True
@@ -149,10 +158,10 @@ def _are_sound(sums: Floats, late: Floats, states: Bytes) -> bool:
     """Whether these can be sums, users who convert, and the states of users."""
     numbers, outcomes, alone = late.T
     return (
-        counted(sums[:2])
-        and bool(sums[1] <= sums[0])
-        and within(sums[2:], -LARGE, LARGE)
-        and bool((states <= CANCELLED).all())
+        counted(sums[:3])
+        and bool(sums[1] + sums[2] <= sums[0])
+        and within(sums[3:], -LARGE, LARGE)
+        and bool((states <= WITHDRAWN).all())
         and within(numbers, sums[0] + 1, sums[0] + len(states))
         and counted(numbers)
         and within(outcomes, 0.0, 1.0)

@@ -272,7 +272,7 @@ class Policy(Machine):
         if self.pending is not None:
             self.pending.remove(decision.number)
         if self._measure is not None:
-            self._measure.drop(decision.number)
+            self._measure.drop(decision.number, decision.action > 0)
         del self._waiting[decision.number]
 
     def observe_many(

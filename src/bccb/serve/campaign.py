@@ -218,7 +218,7 @@ class Campaign:
         if action > 0:
             self.machine.withdraw()
         if self.measure is not None:
-            self.measure.drop(known.decision.number or 0)
+            self.measure.drop(known.decision.number or 0, action > 0)
         return self._event(at, Kind.CANCELLATION, *known.names, money=known.held)
 
     def settling(self, at: int, known: Known, cost: int) -> Event:
