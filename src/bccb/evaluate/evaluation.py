@@ -124,7 +124,8 @@ def caused_by(log: Log) -> Caused:
     """What the treatments of a log caused, as a running campaign tells it.
 
     Estimated by the model of the default policy, which learns all rows. Measured by the draws, if
-    the log keeps probabilities that leave everybody a chance of being left alone.
+    the log tells that everybody had a chance of being left alone. With several treatments it keeps
+    no such probability of treated users, and does not tell.
 
     >>> from bccb.data import simulate
     >>> caused = caused_by(simulate(20_000, seed=1, outcome="visit"))
@@ -139,10 +140,10 @@ def caused_by(log: Log) -> Caused:
         log.features[sample], log.actions[sample].astype(np.float64), len(treated)
     )
     alone = chance_of(log, 0)
-    known = alone[(log.actions == 0) | ~np.isnan(alone)]
-    if not len(known) or not known.min() >= LEAST_PROBABILITY:
+    least = float(alone.min(initial=1.0))  # NaN where it is not known of everybody
+    if not least >= LEAST_PROBABILITY:
         return Caused(estimated, None, 0)
-    measure = Measure(reserve=min(2.0 * float(known.min()), 1.0))
+    measure = Measure(reserve=min(2.0 * least, 1.0))
     measure.end_all(log.actions, log.outcomes, alone)
     return Caused(estimated, measure.interval(), measure.users)
 
