@@ -307,3 +307,12 @@ def test_lists_are_as_one_after_the_other() -> None:
     many.observe_many(second[:20], [1] * 20, at=9.0)
     np.testing.assert_array_equal(one.memory, many.memory)
     assert one.waiting == many.waiting == 30
+
+
+@pytest.mark.parametrize("number", ["x", None, 1.5, [1], 2**70])
+def test_a_decision_whose_number_was_changed_is_refused(number: Any) -> None:
+    policy = late()
+    decision = policy.decide([0.5], 1.0, at=1.0)
+    decision.number = number
+    with pytest.raises(StateError, match="was not made by this policy"):
+        policy.observe(decision, 1, at=2.0)

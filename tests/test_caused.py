@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 import bccb
 from bccb.data.world import simulate_world
-from bccb.errors import StateError
+from bccb.errors import InputError, StateError
 from bccb.evaluate.live import live
 from bccb.measured import Measure
 from bccb.policy import Policy, from_bytes
@@ -142,3 +143,30 @@ def test_a_policy_that_was_driven_measures_no_more() -> None:
     assert from_bytes(policy.to_bytes()).caused().measured is None
     with pytest.raises(StateError, match="made without window"):
         live(bccb.make(budget=9, horizon=9, features=12, window=5.0), simulate_world(9, seed=1))
+
+
+@pytest.mark.parametrize("window", [None, 50.0])
+def test_a_damaged_measurement_is_refused(window: float | None) -> None:
+    """Whoever waits has no outcome, and whoever does not has one."""
+    policy, at = made(window=window), None if window is None else 1.0
+    decisions = policy.decide_many(np.zeros((20, 2)), np.full(20, 0.5), at=at)
+    for decision in decisions[5:15]:
+        policy.observe(decision, 1.0, at=at)
+    kept = policy.to_bytes()
+    parts = dict(np.load(io.BytesIO(kept)))
+    assert len(parts["states"]) == 15
+    assert from_bytes(kept).caused() == policy.caused()
+
+    def damaged(name: str, values: Any) -> bytes:
+        file = io.BytesIO()
+        np.savez(file, **{**parts, name: values})
+        return file.getvalue()
+
+    changed = [("sums", np.empty(0)), ("waiting", parts["waiting"][1:])]
+    for i, state in ((0, 1), (3, 2), (9, 0)):
+        states = parts["states"].copy()
+        states[i] = state
+        changed.append(("states", states))
+    for name, values in changed:
+        with pytest.raises(InputError):
+            from_bytes(damaged(name, values))

@@ -131,6 +131,7 @@ def test_the_order_of_reports_does_not_matter(data: st.DataObject) -> None:
     expected.end_all(actions[rows], outcomes[rows], alone[rows])
     assert measure.users == prefix
     assert measure.treated == expected.treated
+    assert measure.undelivered == sum(actions[i] > 0 for i in cancelled if i < prefix)
     assert measure.conversions == expected.conversions
     assert measure.logs == pytest.approx(expected.logs, abs=1e-9)
     again = Measure(0.3)
@@ -155,4 +156,4 @@ def test_damage_is_noticed() -> None:
         broken[place] = value
         assert not Measure(0.1).restore(broken, states)
     assert not Measure(0.1).restore(sums[:-1], states)
-    assert not Measure(0.1).restore(sums, states + np.uint8(4))
+    assert not Measure(0.1).restore(sums, states + np.uint8(5))

@@ -43,7 +43,7 @@ import numpy.typing as npt
 
 from bccb.intervals import Interval
 from bccb.kernels.soundness import LARGE, counted, within
-from bccb.types import LEAST_PROBABILITY, Floats, Ints
+from bccb.types import Floats, Ints
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
@@ -52,6 +52,7 @@ GRID = 16  # values of l above zero, and as many below
 STEPS = 0.5 ** (np.arange(GRID) / 2.0)
 LOG_WEIGHTS = -np.log(np.arange(1, GRID + 1) * (1.0 / np.arange(1, GRID + 1)).sum())
 MOST_STEPS, NEARLY = 100, 1e-12  # of Newton's method
+ROUNDING = 1e-3  # of logarithms, where probabilities are tiny
 OPEN, LEFT, TREATED, UNDELIVERED, CANCELLED = range(5)  # what became of a user
 NOTHING = 0.0, 1.0  # the outcome of those who did not convert
 SUMS = 6 + 2 * GRID  # numbers that are kept before those of single users
@@ -61,7 +62,8 @@ class Measure:
     """Keeps what is measured, one user after the other."""
 
     def __init__(self, reserve: float) -> None:
-        limit = -math.log1p(-reserve / 2.0)  # of l, at the least probability of being left alone
+        self.least = reserve / 2.0  # probability of being left alone
+        limit = -math.log1p(-self.least)  # of l
         self.grid = np.concatenate((0.9 * limit * STEPS, -2.0 * STEPS**2))
         self.logs = np.zeros(2 * GRID)  # G(l)
         self.users = 0  # who count: all up to the first whose outcome may still come
@@ -80,7 +82,8 @@ class Measure:
             self.treated += treated
             return
         if outcome != 0.0:
-            self.converted[number] = outcome, alone
+            # a numerical integral, which may be outside its range by rounding
+            self.converted[number] = outcome, min(max(alone, self.least), 1.0)
         self._set(number, TREATED if treated else LEFT)
 
     def drop(self, number: int, treated: bool) -> None:
@@ -153,6 +156,11 @@ class Measure:
         late = values[SUMS:].reshape(-1, 3) if len(values) % 3 == SUMS % 3 else None
         if late is None or len(values) < SUMS or not _are_sound(values[:SUMS], late, states):
             return False
+        # by Jensen's inequality the estimate of B is between the two ends
+        above = values[6:SUMS] + self.grid * values[5]
+        rounding = ROUNDING * (1.0 + abs(values[6:SUMS]))
+        if not within(late[:, 2], self.least, 1.0) or (above > rounding).any():
+            return False
         self.users, self.treated, self.undelivered, self.cancelled = map(int, values[:4])
         self.conversions, self.without = float(values[4]), float(values[5])
         self.logs[:] = values[6:SUMS]
@@ -160,19 +168,29 @@ class Measure:
         self.states = bytearray(states.tobytes())
         return True
 
+    def waits_for(self, numbers: Ints, decided: int) -> bool:
+        """Whether these users are the ones without an outcome, of so many decided on."""
+        end = self.users + len(self.states)
+        if not 0 <= decided - end <= len(numbers):
+            return False
+        waits = np.flatnonzero(np.frombuffer(self.states, np.uint8) == OPEN) + self.users + 1
+        later = np.arange(end + 1, decided + 1)
+        return bool(np.array_equal(np.concatenate((waits, later)), np.sort(numbers)))
+
 
 def _are_sound(sums: Floats, late: Floats, states: Bytes) -> bool:
     """Whether these can be sums, users who convert, and the states of users."""
-    numbers, outcomes, alone = late.T
+    numbers, outcomes, _ = late.T
     return (
         counted(sums[:4])
         and bool(sums[1:4].sum() <= sums[0])
-        and within(sums[4:], -LARGE, LARGE)
-        and bool((states <= CANCELLED).all())
+        and within(sums[4:5], 0.0, float(sums[1]))
+        and within(sums[5:6], 0.0, LARGE)
+        and within(sums[6:], -LARGE, LARGE)
+        and bool((states <= CANCELLED).all() and not states[:1].any())  # the first is open
         and within(numbers, sums[0] + 1, sums[0] + len(states))
         and counted(numbers)
         and within(outcomes, 0.0, 1.0)
-        and within(alone, LEAST_PROBABILITY, 1.0)
     )
 
 

@@ -132,6 +132,11 @@ class Pending:
         waits = self.marks[PASSED + AGES - 1] < number <= self.last
         return bool(waits and self.ring.state[self.place(number)] == OPEN)
 
+    def open_numbers(self) -> Ints:
+        """The numbers of all users who wait and have no outcome yet."""
+        places = np.arange(self.first, self.last + 1) % len(self.ring.at)
+        return np.flatnonzero(self.ring.state[places] == OPEN) + self.first
+
     def has_ended(self, number: int, at: float) -> bool:
         """Whether the window of a user has ended by a time."""
         return at - float(self.ring.at[self.place(number)]) > self.window

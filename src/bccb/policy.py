@@ -254,9 +254,12 @@ class Policy(Machine):
         pending = self.pending
         if pending is None or not isinstance(decision, Decision):
             return False
-        if decision._origin != self._origin or not 0 < decision.number <= pending.last:
+        number: Any = decision.number  # which may have been changed
+        if decision._origin != self._origin or not isinstance(number, int):
             return False
-        return decision.number < pending.first or pending.has_ended(decision.number, time)
+        if not 0 < number <= pending.last:
+            return False
+        return number < pending.first or pending.has_ended(number, time)
 
     def _learn_late(self, decision: Decision, y: float, time: float) -> None:
         assert self.pending is not None

@@ -106,33 +106,44 @@ def unpack(kept: bytes) -> Saved:
     _check_waiting(counts, waiting)
     return Saved(
         *(name, id_, composition, counts, memory, waiting),
-        _pending(counts, kept_pending),
-        _measure(counts, composition, memory, sums, states),
+        _pending(counts, kept_pending, waiting[:, 0]),
+        _measure(counts, composition, memory, waiting[:, 0], sums, states),
     )
 
 
-def _pending(counts: Ints, kept: tuple[Floats, Ints, Floats]) -> Pending | None:
+def _pending(counts: Ints, kept: tuple[Floats, Ints, Floats], waiting: Ints) -> Pending | None:
     """The users who wait, if the policy has a window."""
     if len(kept[0]) == 0:
         return None
     d, K = int(counts[count.FEATURES]), int(counts[count.TREATMENTS])
     pending = Pending.from_kept(*kept, d, K)
-    if pending is None or pending.last != counts[count.NUMBER]:
+    if (
+        pending is None
+        or pending.last != counts[count.NUMBER]
+        or not np.array_equal(pending.open_numbers(), np.sort(waiting))
+    ):
         raise InputError("the users who wait in a saved policy", "damaged", "as they were saved")
     return pending
 
 
 def _measure(
-    counts: Ints, composition: Composition, memory: Floats, sums: Floats, states: Bytes
+    counts: Ints,
+    composition: Composition,
+    memory: Floats,
+    waiting: Ints,
+    sums: Floats,
+    states: Bytes,
 ) -> Measure | None:
     """What was measured, if decisions are made at random."""
-    if len(sums) == 0:
-        return None
     at, explorer = int(counts[count.AT_EXPLORER]), composition.components[1]
     given = dict(zip(explorer.parameters, memory[at:].tolist(), strict=False))
-    measure = Measure(given.get("reserve", 0.0))
-    decided = int(counts[count.NUMBER])
-    if not (measure.restore(sums, states) and measure.users + len(states) <= decided):
+    reserve, decided = given.get("reserve", 0.0), int(counts[count.NUMBER])
+    if len(sums) == len(states) == 0 and (reserve == 0.0 or decided):
+        return None  # or it was driven, and stopped to measure
+    measure = Measure(reserve)
+    if reserve == 0.0 or not (
+        measure.restore(sums, states) and measure.waits_for(waiting, decided)
+    ):
         raise InputError("what was measured in a saved policy", "damaged", "as it was saved")
     return measure
 

@@ -17,6 +17,7 @@ from bccb.evaluate.estimates import Estimate
 from bccb.evaluate.evaluation import (
     SEEDS,
     Evaluation,
+    caused_by,
     evaluate_log,
     evaluate_policy,
     evaluate_proposals,
@@ -211,6 +212,32 @@ def test_a_log_that_left_nobody_to_chance_tells_nothing() -> None:
     result = evaluate_proposals("all", log, RATES, fixed(log, np.ones(log.users, np.int64)))
     assert result.estimates == ()
     assert result.outside == OutsideOverlap(1.0, 1.0)
+
+
+def test_what_a_log_does_not_tell_is_not_measured() -> None:
+    """With two treatments nobody knows that hardly any of the first half were left alone."""
+    sure = np.arange(400) < 200
+    actions = np.where(sure, 1, np.arange(400) % 2 * 2)
+    log = Log(
+        np.zeros((400, 1)),
+        actions,
+        sure.astype(float),
+        np.full((400, 2), 1_000_000),
+        probabilities=np.where(sure, 0.9999, 0.5),
+    )
+    caused = caused_by(log)
+    assert caused.measured is None
+    assert caused.estimated is not None
+    one = Log(
+        log.features,
+        np.minimum(actions, 1),
+        log.outcomes,
+        log.micros[:, :1],
+        probabilities=log.probabilities,
+    )
+    measured = caused_by(one).measured
+    assert measured is not None
+    assert measured.low <= 0.0  # all of the first half may convert by themselves
 
 
 def test_wrong_probabilities_are_noticed() -> None:

@@ -133,10 +133,11 @@ def caused_by(log: Log) -> Caused:
     True
     """
     estimated, alone = _estimated(log), chance_of(log, 0)
-    if np.isnan(alone).any() or alone.min() < LEAST_PROBABILITY:
+    smallest = float(alone.min(initial=1.0))  # NaN where it is not known of everybody
+    if not smallest >= LEAST_PROBABILITY:
         return Caused(estimated, None, 0)
     # down to a power of two, so that it hardly depends on the draws which chance was the least
-    least = 2.0 ** np.floor(np.log2(alone.min()))
+    least = 2.0 ** np.floor(np.log2(smallest))
     measure = Measure(reserve=min(2.0 * float(least), 1.0))
     measure.end_all(log.actions, log.outcomes, alone)
     return Caused(estimated, measure.interval(), measure.users)

@@ -89,7 +89,10 @@ def caused_lines(caused: Caused) -> list[str]:
     if caused.estimated is not None:
         lines.append(f"Caused, estimated: {_figure(caused.estimated)}, if the model is right.")
     if caused.measured is None:
-        lines.append("Caused, measured: not known, as some users had no chance to be left alone.")
+        lines.append(
+            "Caused, measured: not known, as the log does not tell that every user had a chance "
+            "of being left alone."
+        )
     else:
         lines.append(
             f"Caused, measured: {_figure(caused.measured)}, by the random decisions alone: wide, "
