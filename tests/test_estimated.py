@@ -88,6 +88,7 @@ def test_a_sample_adds_its_own_uncertainty() -> None:
     assert interval_of(0.0, 0.0, 0.0, 0.0, 0.0).high == 0.0
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("K", [1, 2])
 def test_the_truth_is_inside_in_most_worlds(K: int) -> None:
     inside, worlds = 0, 20

@@ -8,7 +8,7 @@ random, with probability SIZE / n, so that every treated user is equally likely 
 >>> for number in range(1, 1_001):
 ...     keep_in_sample(view_sample(memory, 1), 42, number, np.array([float(number)]), 1)
 >>> sample = view_sample(memory, 1)
->>> int(sample.treated[0]), 400 < sample.x.mean() < 600
+>>> int(sample.treated[0]), bool(400 < sample.x.mean() < 600)
 (1000, True)
 """
 
