@@ -34,6 +34,7 @@ CHANGING = {
     "conversions",
     "median_delay_seconds",
     "too_late",
+    "caused",
 }
 
 Report = tuple[float, str | None]  # an outcome, and what was done

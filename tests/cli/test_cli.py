@@ -255,7 +255,7 @@ def test_simulate_writes_a_log_that_reads_back(run: Run, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["comparee"], "command is 'comparee', but must be one of 'compare', 'advise', 'evaluate'"),
+        (["comparee"], "command is 'comparee', but must be one of 'compare', 'advise', 'plan'"),
         (["comparee"], "did you mean 'compare'?"),
         (["compare", "--policy", "bcbc"], "policy is 'bcbc', but must be one of thompson"),
         (["compare", "--policy", "bccb", "--policy", "bccb"], "must be named once each"),

@@ -190,9 +190,9 @@ time.time_ns = lambda: real() + int(offset.read_text()) * 1_000_000_000
         assert server.decide(campaign, "u2").status_code == 200
         set_back(86_390)  # the window is over, but time stands still
         wait_for_ticks(ticks)
-        assert server.campaign(campaign)["open"] == 3
+        assert server.campaign(campaign)["pending"] == 3
         set_back(0)
-        until(lambda: server.campaign(campaign)["open"] == 0)
+        until(lambda: server.campaign(campaign)["pending"] == 0)
         server.kill()
     with closing(open_ledger(ledger, read_only=True)) as kept:
         times = [event.at for event in kept.events(1)]

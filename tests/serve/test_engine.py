@@ -178,7 +178,7 @@ def test_windows_pass_by_themselves(tmp_path: Path) -> None:
     service.clock.advance(2)
 
     async def passed() -> None:
-        while (await service.http.get(f"/v1/campaigns/{campaign}")).json()["open"]:
+        while (await service.http.get(f"/v1/campaigns/{campaign}")).json()["pending"]:
             await asyncio.sleep(0.01)
 
     service.run(passed())
@@ -204,7 +204,7 @@ def test_windows_that_cannot_pass_hold_up_no_other_campaign(
     service.clock.advance(2)
 
     async def passed() -> None:
-        while (await service.http.get(f"/v1/campaigns/{good}")).json()["open"]:
+        while (await service.http.get(f"/v1/campaigns/{good}")).json()["pending"]:
             await asyncio.sleep(0.01)
         while (await service.http.get(f"/v1/campaigns/{bad}")).json()["status"] == "running":
             await asyncio.sleep(0.01)

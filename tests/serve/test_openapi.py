@@ -153,8 +153,11 @@ def fit(body: Any) -> None:
     for each in body if isinstance(body, list) else [body]:
         if not isinstance(each, dict):
             continue
-        if "value" in each and "decision_id" in each:
-            each["decision_id"] = "listed"
+        if each and each.keys() <= {"decision_id", "value", "action"}:  # an outcome
+            if "decision_id" in each:
+                each["decision_id"] = "listed"
+            each.setdefault("value", 1.0)  # the action alone is for shadow campaigns
+            each.pop("action", None)
         if isinstance(each.get("decision_ids"), list):  # columns: of the first user alone
             each["decision_ids"] = each["decision_ids"][:1]
             each["features"] = {"age": next(filter(None, each["features"].values()), [0.5])[:1]}

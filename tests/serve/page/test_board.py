@@ -38,7 +38,8 @@ def test_figures_are_those_of_the_report_and_change_without_reload(
     assert sum(url.endswith("page.js") for url in tab.asked) == pages == 1
     assert page.locator("#spend-plot canvas").count() == 1
     assert page.locator("#price-plot canvas").count() == 1
-    assert "plan" in (page.get_by_role("img").nth(0).get_attribute("aria-label") or "")
+    assert page.locator("#caused-plot canvas").count() == 1
+    assert "plan" in (page.locator("#spend-plot").get_attribute("aria-label") or "")
 
 
 def test_a_campaign_has_an_address_of_its_own(
