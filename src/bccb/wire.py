@@ -313,7 +313,7 @@ class OutcomeRequest(Body):
     value: Annotated[
         Outcome | UnsetType,
         Meta(
-            description="Left out only in shadow campaigns, where the action alone can be told "
+            description="Left out only in shadow campaigns, where the action alone can be reported "
             "before the outcome is known."
         ),
     ] = UNSET
@@ -321,7 +321,7 @@ class OutcomeRequest(Body):
         str | UnsetType | None,
         Meta(
             description="Only in shadow campaigns: the treatment your system gave, null for none. "
-            "It needs to be told once."
+            "Report it once."
         ),
     ] = UNSET
 

@@ -48,13 +48,13 @@ def test_a_row_has_the_truth_and_what_the_policy_says_at_the_end(treatments: int
         decision = policy.decide(x, costs)
         policy.observe(decision, ys[decision.action])
         value += rates[decision.action] - rates[0]
-    told = policy.caused()
-    assert told.estimated is not None
-    assert told.measured is not None
+    figures = policy.caused()
+    assert figures.estimated is not None
+    assert figures.measured is not None
     assert row["truth"] == pytest.approx(value)
     assert row["truth"] == live(fresh(treatments=treatments), world).value
-    assert Interval(**row["estimated"]) == told.estimated
-    assert Interval(**row["measured"]) == told.measured
+    assert Interval(**row["estimated"]) == figures.estimated
+    assert Interval(**row["measured"]) == figures.measured
     assert (row["outcome"], row["treatments"], row["reports"]) == ("visit", treatments, "at once")
 
 
@@ -83,25 +83,25 @@ def test_a_late_row_is_what_the_policy_says_when_all_is_known() -> None:
     outcomes = outcomes_in(world) * (delays <= window)[:, None]
     actions, policy = np.zeros(USERS, np.int64), fresh(window)
     list(drive_late(policy, world, outcomes, delays, window, actions))
-    told = policy.caused()
-    assert told.estimated == Interval(**row["estimated"])
-    assert told.measured == Interval(**row["measured"])
+    figures = policy.caused()
+    assert figures.estimated == Interval(**row["estimated"])
+    assert figures.measured == Interval(**row["measured"])
     assert row["truth"] == value_of(actions, world)
     assert row["reports"] == "late"
 
 
-def told(low: float, high: float, users: int) -> Caused:
+def figures(low: float, high: float, users: int) -> Caused:
     return Caused(None, Interval(0.0, low, high), users)
 
 
 def test_measured_is_set_against_the_outcomes_of_the_users_who_count() -> None:
     outcomes = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [0.0, 1.0]])
     actions = np.array([1, 0, 1, 1, 1])
-    assert holds(told(1.0, 1.0, 1), outcomes, actions)
-    assert holds(told(1.0, 1.0, 3), outcomes, actions)  # left alone, and would have anyway: nothing
-    assert not holds(told(1.0, 1.5, 4), outcomes, actions)
-    assert not holds(told(2.5, 9.0, 4), outcomes, actions)
-    assert holds(told(3.0 + 1e-12, 9.0, 5), outcomes, actions)
+    assert holds(figures(1.0, 1.0, 1), outcomes, actions)
+    assert holds(figures(1.0, 1.0, 3), outcomes, actions)  # would have anyway: nothing
+    assert not holds(figures(1.0, 1.5, 4), outcomes, actions)
+    assert not holds(figures(2.5, 9.0, 4), outcomes, actions)
+    assert holds(figures(3.0 + 1e-12, 9.0, 5), outcomes, actions)
     assert holds(Caused(None, None, 0), outcomes, actions)  # nothing is said yet
 
 

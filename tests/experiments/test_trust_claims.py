@@ -174,7 +174,7 @@ def test_the_least_that_is_kept_with_any_delays_counts(
     assert "(visits, slow), 12 worlds" in claim.figure
 
 
-def told(covered: float, held: float, ratio: float = 0.1, error: float = 0.001) -> Any:
+def caused_rows(covered: float, held: float, ratio: float = 0.1, error: float = 0.001) -> Any:
     """Three kinds of campaign: a good one, one with these figures, and one with late outcomes."""
     good = {"outcome": "visit", "treatments": 1, "reports": "at once", "worlds": 100}
     good |= {"covered": 1.0, "held": 1.0, "relative_width": 0.1, "relative_width_se": 0.001}
@@ -197,7 +197,7 @@ def told(covered: float, held: float, ratio: float = 0.1, error: float = 0.001) 
 def test_all_worlds_with_outcomes_at_once_are_judged_together(
     share: float, estimated: str, measured: str
 ) -> None:
-    claims = estimate_covers(told(share, 1.0)), measure_covers(told(1.0, share))
+    claims = estimate_covers(caused_rows(share, 1.0)), measure_covers(caused_rows(1.0, share))
     assert [claim.verdict for claim in claims] == [estimated, measured]
     for claim in claims:
         assert f"{50 + 50 * share:.1f} % of 200 worlds" in claim.figure
@@ -205,7 +205,7 @@ def test_all_worlds_with_outcomes_at_once_are_judged_together(
 
 
 def test_few_worlds_cannot_tell() -> None:
-    few = [{**row, "worlds": 4} for row in told(1.0, 1.0)]
+    few = [{**row, "worlds": 4} for row in caused_rows(1.0, 1.0)]
     for judge in (estimate_covers, measure_covers, estimate_is_narrow):
         assert judge(few).verdict == "cannot tell"
 
@@ -215,7 +215,7 @@ def test_few_worlds_cannot_tell() -> None:
     [(0.3, 0.005, "holds"), (0.33, 0.005, "cannot tell"), (0.36, 0.005, "does not hold")],
 )
 def test_the_widest_estimate_counts(ratio: float, error: float, verdict: str) -> None:
-    claim = estimate_is_narrow(told(1.0, 1.0, ratio, error))
+    claim = estimate_is_narrow(caused_rows(1.0, 1.0, ratio, error))
     assert claim.verdict == verdict
     assert f"widest: {100 * ratio:.1f} %" in claim.figure
     assert "visits, 2 treatments, outcomes at once" in claim.figure

@@ -391,7 +391,9 @@ def test_a_late_zero_of_a_shadow_is_too_late_since_nothing_was_recorded(
     assert '"outcome":null,"status":"expired"' in row
 
 
-def told(service: Service, campaign: str, decision: str, action: str | None) -> httpx.Response:
+def report_action(
+    service: Service, campaign: str, decision: str, action: str | None
+) -> httpx.Response:
     """Report the action alone."""
     return service.ask("PUT", f"{campaign}/decisions/{decision}/outcome", {"action": action})
 
@@ -409,9 +411,9 @@ def test_a_shadow_learns_from_silence_once_it_knows_the_action(service: Service)
     service.clock.advance(30)
     service.sweep()
     assert weights() == [0.0, 0.0]  # nobody knows what was done
-    answer = told(service, campaign, "a", None).json()
+    answer = report_action(service, campaign, "a", None).json()
     assert answer == {"decision_id": "a", "value": None, "status": "recorded"}
-    assert told(service, campaign, "a", None).json()["status"] == "already_recorded"
+    assert report_action(service, campaign, "a", None).json()["status"] == "already_recorded"
     service.clock.advance(15)
     service.sweep()
     learned, nothing = weights()
@@ -425,8 +427,8 @@ def test_a_shadow_learns_from_silence_once_it_knows_the_action(service: Service)
     assert arms(service, campaign)[0][1:] == (1, 0.0)  # a counts as none, b is not known
     rows = [json.loads(line) for line in log_lines(service, campaign)]
     assert [(row["treatment"], row["outcome"]) for row in rows] == [("control", 0.0), (None, None)]
-    assert told(service, campaign, "a", None).json()["status"] == "already_recorded"
-    assert told(service, campaign, "b", None).json()["status"] == "too_late"
+    assert report_action(service, campaign, "a", None).json()["status"] == "already_recorded"
+    assert report_action(service, campaign, "b", None).json()["status"] == "too_late"
     assert service.outcome(campaign, "a", 0).json()["status"] == "already_recorded"
     assert service.campaign(campaign)["too_late"] == 0
     assert service.outcome(campaign, "a", 1).json()["status"] == "too_late"
@@ -436,11 +438,11 @@ def test_a_shadow_learns_from_silence_once_it_knows_the_action(service: Service)
 def test_the_action_of_a_shadow_needs_to_be_told_once_and_cannot_change(service: Service) -> None:
     campaign = service.open(mode="shadow")["id"]
     service.done(f"{campaign}/decisions", [user(id_) for id_ in "abc"])
-    told(service, campaign, "a", "email")
-    refused(told(service, campaign, "a", None), 409, "action", "outcome-differs")
+    report_action(service, campaign, "a", "email")
+    refused(report_action(service, campaign, "a", None), 409, "action", "outcome-differs")
     refused(service.outcome(campaign, "a", 1, action=None), 409, "action", "outcome-differs")
     assert service.outcome(campaign, "a", 1).json()["status"] == "recorded"
-    assert told(service, campaign, "a", "email").json()["value"] == 1.0
+    assert report_action(service, campaign, "a", "email").json()["value"] == 1.0
     listed = [{"decision_id": "b", "action": "email"}, {"decision_id": "b", "value": 1}]
     answers = service.done(f"{campaign}/outcomes", listed)
     assert [(each["value"], each["status"]) for each in answers] == [
@@ -449,15 +451,15 @@ def test_the_action_of_a_shadow_needs_to_be_told_once_and_cannot_change(service:
     ]
     assert arms(service, campaign)[1][1:] == (2, 2.0)
     cancel(service, campaign, "c")
-    refused(told(service, campaign, "c", None), 409, None, "decision-cancelled")
-    refused(told(service, campaign, "b", "call"), 422, "action")
+    refused(report_action(service, campaign, "c", None), 409, None, "decision-cancelled")
+    refused(report_action(service, campaign, "b", "call"), 422, "action")
 
 
 def test_money_of_a_shadow_is_spent_where_it_was_told_that_both_agree(service: Service) -> None:
     campaign = service.open(mode="shadow", outcome_window_seconds=60)["id"]
     service.done(f"{campaign}/decisions", [user(id_) for id_ in "abc"])  # all would be treated
-    told(service, campaign, "a", "email")
-    told(service, campaign, "b", None)
+    report_action(service, campaign, "a", "email")
+    report_action(service, campaign, "b", None)
     service.clock.advance(61)
     service.sweep()
     assert service.money(campaign) == ("1.00", "0.00", "99.00")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
@@ -25,7 +25,7 @@ from bccb.data import Columns
 from bccb.data.readers import read_finished
 from bccb.data.worlds import ABOUT, make_world
 from bccb.errors import InputError
-from bccb.evaluate.compare import Run, Summary, compare, summarise, to_json
+from bccb.evaluate.compare import AnyRun, Summary, compare, summarise, to_json
 from bccb.evaluate.live_comparison import Lateness, LiveSummary, compare_live, summarise_live
 from bccb.evaluate.trials import LoggedTrials, SimulatedTrials, Trial, WorldTrials
 from bccb.money import LEAST_COST, MICROS, budget_in_micros
@@ -38,7 +38,6 @@ USERS = 100_000
 HISTORY = 50_000
 WINDOWS = 5  # delays in a window: 99.3 % of conversions are reported by then
 LATE_LOG = "used on simulated users, without --data: a log does not say when it was reported"
-AnyRun = TypeVar("AnyRun", bound=Run)
 
 
 @takes_columns

@@ -181,7 +181,7 @@ def report_outcome(
 ) -> Call[OutcomeAnswer]:
     """Report what became of a decision: 1 for a conversion, 0 for none. In a shadow campaign, and
     only there, ``action`` is the treatment that your own system gave, or None for none; with
-    ``value`` None it is told alone, before the outcome is known.
+    ``value`` None it is reported alone, before the outcome is known.
     """
     path = _path(campaign, "decisions", decision_id, "outcome")
     return _call("PUT", path, OutcomeAnswer, Outcome(decision_id, value, action).fields())

@@ -68,7 +68,7 @@ class Outcome:
     """What became of one decision.
 
     In a shadow campaign, and only there, ``action`` is the treatment that your own system gave,
-    or None for none; with ``value`` None it is told alone, before the outcome is known.
+    or None for none; with ``value`` None it is reported alone, before the outcome is known.
     """
 
     decision_id: str

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from bccb.assembly import assemble_for
 from bccb.errors import FitError, InputError
@@ -127,10 +127,7 @@ def learn_history(policy: Policy, trial: Trial) -> str:
 
 def summarise(rows: Iterable[PolicyReplay]) -> list[Summary]:
     """One summary for each policy and budget, in the order in which they first appear."""
-    groups: dict[tuple[float, str], list[PolicyReplay]] = {}
-    for row in sorted(rows, key=lambda row: row.seed):
-        groups.setdefault((row.budget, row.policy), []).append(row)
-    return [_summary(group) for group in groups.values()]
+    return [_summary(group) for group in grouped(rows)]
 
 
 def _summary(group: list[PolicyReplay]) -> Summary:
@@ -175,6 +172,17 @@ class Run(Protocol):
 
     def figures(self) -> dict[str, Any]:
         """The row in plain types."""
+
+
+AnyRun = TypeVar("AnyRun", bound=Run)
+
+
+def grouped(rows: Iterable[AnyRun]) -> list[list[AnyRun]]:
+    """The runs of each policy at each budget by seed, in the order in which they first appear."""
+    groups: dict[tuple[float, str], list[AnyRun]] = {}
+    for row in sorted(rows, key=lambda row: row.seed):
+        groups.setdefault((row.budget, row.policy), []).append(row)
+    return list(groups.values())
 
 
 def to_json(rows: Sequence[Run], summary: Sequence[Any]) -> dict[str, Any]:

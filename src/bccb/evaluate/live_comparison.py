@@ -12,7 +12,7 @@ from typing import Any
 
 from bccb.assembly import assemble_for
 from bccb.data.world import World
-from bccb.evaluate.compare import NOBODY, learn_history
+from bccb.evaluate.compare import NOBODY, grouped, learn_history
 from bccb.evaluate.late import exponential_delays
 from bccb.evaluate.live import Live, best, live
 from bccb.evaluate.parallel import fan_out
@@ -133,10 +133,7 @@ def _fresh(spec: Spec, trial: Trial, budget: float, seed: int) -> Policy:
 
 def summarise_live(rows: Iterable[LiveRun]) -> list[LiveSummary]:
     """One summary for each policy and budget, in the order in which they first appear."""
-    groups: dict[tuple[float, str], list[LiveRun]] = {}
-    for row in sorted(rows, key=lambda row: row.seed):
-        groups.setdefault((row.budget, row.policy), []).append(row)
-    return [_summary(group) for group in groups.values()]
+    return [_summary(group) for group in grouped(rows)]
 
 
 def _summary(group: list[LiveRun]) -> LiveSummary:

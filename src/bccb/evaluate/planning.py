@@ -31,7 +31,7 @@ OFTEN = 0.8  # of the campaigns: a reserve that shows an effect this often is re
 MOST_USERS, FEWEST = 2_000_000, 100
 FEWEST_CONVERSIONS = 20  # of each arm of a trial
 STREAM = 7  # keeps the draws of rows apart from others
-SHOWN = 100_000  # simulated users from whom rate and effect are told
+SHOWN = 100_000  # simulated users whose rate and effect are shown
 FARTHEST = 30.0  # logits
 
 

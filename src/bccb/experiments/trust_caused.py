@@ -90,12 +90,14 @@ class Told:
         for step, _ in enumerate(steps, 1):
             if step in looks:
                 held = held and holds(policy.caused(), outcomes, actions)
-        told = policy.caused()
-        assert told.estimated is not None
-        assert told.measured is not None
+        figures = policy.caused()
+        assert figures.estimated is not None
+        assert figures.measured is not None
         row: Record = {**self.cell._asdict(), "world": self.world}
         row |= {"truth": value_of(actions, world), "held": held}
-        return [row | {"estimated": asdict(told.estimated), "measured": asdict(told.measured)}]
+        return [
+            row | {"estimated": asdict(figures.estimated), "measured": asdict(figures.measured)}
+        ]
 
 
 def drive_at_once(policy: Policy, world: World, outcomes: Floats, actions: Ints) -> Iterator[None]:
@@ -147,13 +149,13 @@ def looks_over(length: int) -> list[int]:
     return [ceil(length * look / LOOKS) for look in range(1, LOOKS + 1)]
 
 
-def holds(told: Caused, outcomes: Floats, actions: Ints) -> bool:
+def holds(figures: Caused, outcomes: Floats, actions: Ints) -> bool:
     """Whether the measured interval, where there is one yet, holds what really was caused."""
-    if told.measured is None:
+    if figures.measured is None:
         return True
-    users = np.arange(told.measured_users)  # who count: the first ones
+    users = np.arange(figures.measured_users)  # who count: the first ones
     caused = float((outcomes[users, actions[users]] - outcomes[users, 0]).sum())
-    return told.measured.low - ROUNDING <= caused <= told.measured.high + ROUNDING
+    return figures.measured.low - ROUNDING <= caused <= figures.measured.high + ROUNDING
 
 
 def worlds_of_each(setup: Setup) -> int:

@@ -289,7 +289,7 @@ class Campaign:
         return Caused(estimated, self.measure.interval(), self.measure.users)
 
     def done(self, known: Known) -> int | None:
-        """What was done to a user; None where a shadow campaign was not told yet."""
+        """What was done to a user; None where a shadow campaign does not know it yet."""
         if not self.terms.shadow:
             return known.decision.action or 0
         return None if known.done is None else known.done.action

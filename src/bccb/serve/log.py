@@ -72,11 +72,11 @@ def _row(campaign: Campaign, resolved: Resolved) -> dict[str, Any]:
         "status": status_of(resolved.kind),
     }
     if terms.shadow:  # what was done is what the other system did, with a probability of its own
-        told = resolved.kind in WITH_VALUE and resolved.action is not None
-        done = arms[resolved.action or 0] if told else None
+        recorded = resolved.kind in WITH_VALUE and resolved.action is not None
+        done = arms[resolved.action or 0] if recorded else None
         row |= {"treatment": done, "probability": None, "proposed": proposed}
         row |= {"proposed_probability": decision.probability}
-        row["outcome"] = resolved.value if told else None
+        row["outcome"] = resolved.value if recorded else None
     return row
 
 

@@ -104,19 +104,19 @@ def _done(planned: Plan, known: Known, item: OutcomeItem, where: str) -> int:
         if item.action is not UNSET:
             raise invalid(f"{where}action", item.action, "absent: the campaign is no shadow")
         return known.decision.action or 0
-    told = planned.campaign.done(known)
+    noted = planned.campaign.done(known)
     if item.decision_id in planned.done:
-        _, told = planned.done[item.decision_id]
+        _, noted = planned.done[item.decision_id]
     if item.action is UNSET:
-        if told is None:
+        if noted is None:
             raise missing(f"{where}action", ": the treatment your system gave, or null for none")
-        return told
+        return noted
     if item.action is not None and item.action not in terms.position:
         raise invalid(
             f"{where}action", item.action, f"null or one of {', '.join(terms.treatments)}"
         )
     action = terms.position[item.action] if item.action is not None else 0
-    if told is not None and told != action:
+    if noted is not None and noted != action:
         detail = f"decision {item.decision_id!r} has another action already"
         raise conflict("outcome-differs", detail, f"{where}action")
     return action
@@ -154,7 +154,7 @@ def _take(
         return None, "already_recorded"
     if value > NOT_REPORTED and known.too_late is None:
         planned.too_late[id_] = known, action
-    # no outcome counts as none, but a shadow campaign that was not told the action learned nothing
+    # no outcome counts as none, but a shadow campaign that did not know the action learned nothing
     same = value == NOT_REPORTED and campaign.done(known) is not None
     return NOT_REPORTED, "already_recorded" if same else "too_late"
 

@@ -196,7 +196,7 @@ def check_figures(page: Page, report: dict[str, Any]) -> None:
     for name in ("estimated", "measured"):
         check_interval(page, name, caused[name])
         if caused[name] is None:
-            assert figure(page, name).inner_text() == "cannot be told yet"
+            assert figure(page, name).inner_text() == "not known yet"
 
 
 def check_interval(page: Page, name: str, interval: dict[str, float] | None) -> None:

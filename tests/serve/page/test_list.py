@@ -32,7 +32,7 @@ def test_the_list_shows_money_counts_status_and_mode(
     other.get_by_role("link").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("<img src=x> & shadow")
     expect(page.locator("#shadow-note")).to_be_visible()
-    expect(figure(page, "estimated")).to_have_text("cannot be told in shadow")
+    expect(figure(page, "estimated")).to_have_text("not known in shadow")
     assert page.locator("main img").count() == 0
 
 

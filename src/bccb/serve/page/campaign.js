@@ -7,7 +7,7 @@ import { byId, figure, fillBar, named, share, write } from "./dom.js";
 import { dateAndTime, duration, fixed, moment, money, pace, percent, significant } from "./format.js";
 import { showOutcomes } from "./outcomes.js";
 
-const UNKNOWN = "cannot be told yet";
+const UNKNOWN = "not known yet";
 let charts = null; // made when first shown: they need a width
 let latest = null;
 

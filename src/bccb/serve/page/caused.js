@@ -4,8 +4,8 @@ import { Chart, roomAbove } from "./chart.js";
 import { byId, named, write } from "./dom.js";
 import { decimalsFor, fixed } from "./format.js";
 
-const UNKNOWN = "cannot be told yet";
-const SHADOW = "cannot be told in shadow";
+const UNKNOWN = "not known yet";
+const SHADOW = "not known in shadow";
 let chart = null; // made when first shown: it needs a width
 let range = 1; // of the axis, by which the chart rounds
 

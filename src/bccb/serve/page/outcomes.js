@@ -25,7 +25,7 @@ function showCounts({ campaign, arms }) {
   write(
     byId("outcomes-note"),
     campaign.mode === "shadow"
-      ? `The window is ${window}. A user without a report by then counts as no conversion if your system told what it did, and is forgotten if not.`
+      ? `The window is ${window}. A user without a report by then counts as no conversion if your system reported what it did, and is forgotten if not.`
       : `The window is ${window}. A user without a report by then counts as no conversion; until then in part, the longer the more.`,
   );
 }
