@@ -24,7 +24,6 @@ from bccb.estimators import ESTIMATORS
 from bccb.explorers import EXPLORERS
 from bccb.kernels import counts as count
 from bccb.kernels.scaling import view_scaler
-from bccb.kernels.trace import SPACE
 from bccb.money import MICROS
 from bccb.pacers import PACERS, budget_forecast
 from bccb.policies import DEFAULT, POLICIES
@@ -329,7 +328,7 @@ def test_learning_history_equals_having_observed_it(name: str) -> None:
     scaler = view_scaler(lived.memory, D)
     for i in range(log.users):
         lived.kernels["see"](scaler, log.features[i])
-        space = np.empty(SPACE.size(D, 1))
+        space = np.empty(lived.composition.space_size(D, 1))
         trace = np.append(log.features[i], np.empty(lived.trace_size - D))
         lived.kernels["observe"](
             lived.counts, lived.memory, trace, log.actions[i], log.outcomes[i], 1.0, space

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from bccb.drivers import learn, see_space, view
+from bccb.drivers import learn_evidence, see_space, view
 from bccb.kernels.borrow import borrow
-from bccb.kernels.counts import TREATMENTS
+from bccb.kernels.counts import SEED, TREATMENTS
 from bccb.kernels.delay import AGES, Delay, bin_of, refresh, view_delay, weight_after
 from bccb.kernels.jit import jit
 from bccb.kernels.scaling import standardise as prepare
-from bccb.kernels.slots import note_unknown
+from bccb.kernels.slots import keep_in_store, note_unknown
 from bccb.types import Floats, Ints
 
 BEGAN, LAST, TOO_LATE, PASSED = range(4)  # places in marks; PASSED is the first of AGES
@@ -86,7 +86,7 @@ def add_weight(
 ) -> None:
     """Learn evidence (a, b) of a user who waits."""
     prepare(parts.scaler, ring.x[place], z)
-    learn(parts, z, ring.arm[place], a, b)
+    learn_evidence(parts, z, ring.arm[place], a, b)
     ring.weight[place] += b
     known.learned[0] += b
 
@@ -127,6 +127,9 @@ def age(
                 step = weight_after(known, arm, j) - ring.weight[place]
                 if step >= LEAST_STEP or (j == AGES - 1 and step > 0.0):
                     add_weight(parts, known, ring, place, 0.0, step, z)
+                if j == AGES - 1:
+                    x = ring.x[place]
+                    keep_in_store(parts.store, counts[SEED], number, x, arm, 0.0, 1.0)
             elif 0 < state <= j + 1:
                 known.risk[arm, j] += 1.0
                 known.events[arm, j] += 1.0 if state == j + 1 else 0.0
@@ -159,5 +162,7 @@ def end(
     known.now[0] = max(known.now[0], at)
     place = number % ring.at.shape[0]
     add_weight(parts, known, ring, place, outcome, 1.0 - ring.weight[place], z)
+    arm, x = ring.arm[place], ring.x[place]
+    keep_in_store(parts.store, counts[SEED], number, x, arm, outcome, 1.0)
     ring.state[place] = bin_of(known, at - ring.at[place]) + 1 if outcome > 0.0 else ENDED
     note_unknown(parts.pacer, unknown_share(known, marks))

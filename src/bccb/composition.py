@@ -17,14 +17,15 @@ from bccb.kernels.component import Component
 from bccb.kernels.jit import bind
 from bccb.kernels.sample import SAMPLE, keep_in_sample
 from bccb.kernels.scaling import READERS, SCALER
-from bccb.kernels.trace import TRACE
+from bccb.kernels.store import STORE, fit_is_due, keep_in_store, note_learned, view_store
+from bccb.kernels.trace import SPACE, TRACE
 from bccb.pacers import PACERS
 
 # in this order, because each may call those before it
 TEMPLATES: tuple[Callable[..., Any], ...] = (
-    *(drivers.view, drivers.propose, drivers.learn),
+    *(drivers.view, drivers.propose, drivers.learn_evidence, drivers.learn),
     *(drivers.pay, drivers.decide, drivers.decide_many),
-    *(drivers.observe, drivers.observe_many, drivers.absorb),
+    *(drivers.observe, drivers.observe_many, drivers.absorb, drivers.rehearse),
     *(drivers.probability, drivers.probabilities),
     *(ageing.add_weight, ageing.age, ageing.end),
     estimated.sum_over,
@@ -55,6 +56,11 @@ class Composition:
         """Whether the estimator can sum effects, with their uncertainty."""
         return "sum_effects" in self.components[0].kernels
 
+    @property
+    def refitted(self) -> bool:
+        """Whether the estimator is fitted again while the policy runs, on a store of outcomes."""
+        return self.components[0].refit is not None
+
     def to_dict(self) -> dict[str, Any]:
         """The composition in plain types."""
         return asdict(self)
@@ -83,12 +89,25 @@ class Composition:
         return [int(at) for at in np.cumsum(sizes)]
 
     def memory_size(self, d: int, K: int) -> int:
-        """The size of the memory: after the components, perhaps, a sample of treated users."""
-        return self.offsets(d, K)[-1] + (SAMPLE.size(d) if self.has_posterior else 0)
+        """The size of the memory: after the components perhaps a sample, and then a store."""
+        return self.offsets(d, K)[-1] + self.sample_size(d) + self.store_size(d, K)
+
+    def sample_size(self, d: int) -> int:
+        """The size of the sample of treated users."""
+        return SAMPLE.size(d) if self.has_posterior else 0
+
+    def store_size(self, d: int, K: int) -> int:
+        """The size of the store of outcomes."""
+        return STORE.size(d, K) if self.refitted else 0
 
     def trace_size(self, d: int, K: int) -> int:
         """The length of a trace."""
         return TRACE.size(d, K, self.components[1].layout.size(d, K))
+
+    def space_size(self, d: int, K: int) -> int:
+        """The length of the work space of a decision."""
+        copies: int = READERS[self.components[0].reads]["COPIES"]
+        return SPACE.size(copies * d + 1, K)
 
 
 @cache
@@ -107,6 +126,9 @@ def compose(composition: Composition) -> dict[str, Callable[..., Any]]:
     }
     if composition.has_posterior:
         kernels |= {"view_sample": SAMPLE.view, "keep_in_sample": keep_in_sample}
+    if composition.refitted:
+        own = view_store, note_learned, keep_in_store, fit_is_due
+        kernels |= {kernel.__name__: kernel for kernel in own}
     for template in TEMPLATES:
         kernels[template.__name__] = bind(template, composition.name, kernels)
     return kernels

@@ -2,9 +2,9 @@
 
 A policy's state is two arrays. ``counts`` (int64) holds its dimensions, its clock and its money in
 integer micros; ``memory`` (float64) holds the scaler, the estimator, the explorer, the pacer and
-perhaps a sample of treated users, one after the other. The library, replay and the service share
-the same drivers. They call slots that do nothing; ``compose`` compiles a copy of them that calls a
-policy's own kernels.
+perhaps a sample of treated users and a store of outcomes, one after the other. The library, replay
+and the service share the same drivers. They call slots that do nothing; ``compose`` compiles a copy
+of them that calls a policy's own kernels.
 """
 
 from __future__ import annotations
@@ -24,11 +24,14 @@ from bccb.kernels.scaling import standardise as prepare
 from bccb.kernels.slots import (
     chance,
     explore,
+    fit_is_due,
     forecast,
     keep_in_sample,
+    keep_in_store,
     learn_estimator,
     learn_explorer,
     note_arrival,
+    note_learned,
     predict,
     price,
     reserve,
@@ -36,6 +39,7 @@ from bccb.kernels.slots import (
     view_explorer,
     view_pacer,
     view_sample,
+    view_store,
 )
 from bccb.kernels.trace import Space, Trace, view_space, view_trace
 from bccb.kernels.users import is_sound
@@ -49,6 +53,7 @@ MOST_AT_RANDOM = 0.5  # the largest share treated where the choice is random
 RESERVED = 1 << 20  # the lane of the draw for a random choice, beyond those of explorers
 REHEARSAL = 1 << 60  # number of the draws for those rows: no decision has it
 
+AT_ONCE = 0  # instead of the number of a decision: the user did not wait for the outcome
 COST_AWARE = True
 
 
@@ -60,6 +65,7 @@ class Parts(NamedTuple):
     explorer: Any
     pacer: Any
     sample: Any
+    store: Any
     explorer_memory: Floats
 
 
@@ -75,6 +81,7 @@ def view(counts: Ints, memory: Floats) -> Parts:
         view_explorer(explorer_memory, d, K),
         view_pacer(memory[counts[count.AT_PACER] : counts[count.END]], d, K),
         view_sample(memory[counts[count.END] :], d),
+        view_store(memory, d, K),
         explorer_memory,
     )
 
@@ -90,7 +97,8 @@ def see_trace(counts: Ints, trace: Floats) -> Trace:
 @jit
 def see_space(counts: Ints, space: Floats) -> Space:
     """Work space as its named fields."""
-    return view_space(borrow(space), counts[count.FEATURES], counts[count.TREATMENTS])
+    K = counts[count.TREATMENTS]
+    return view_space(borrow(space), space.shape[0] - 3 * K, K)
 
 
 @jit
@@ -164,10 +172,18 @@ def named(even: Floats, drawn: float) -> int:
 
 
 @jit
-def learn(parts: Parts, z: Floats, action: int, a: float, b: float) -> None:
+def learn_evidence(parts: Parts, z: Floats, action: int, a: float, b: float) -> None:
     """Learn evidence (a, b) of an action on a user with prepared features z."""
     learn_estimator(parts.estimator, z, action, a, b)
     learn_explorer(parts.explorer, action, a, b)
+    note_learned(parts.store, b)
+
+
+@jit
+def learn(parts: Parts, seed: int, x: Floats, z: Floats, action: int, a: float, b: float) -> None:
+    """Learn the final evidence (a, b) of an action on a user with features x, prepared as z."""
+    learn_evidence(parts, z, action, a, b)
+    keep_in_store(parts.store, seed, AT_ONCE, x, action, a, b)
 
 
 @jit
@@ -234,43 +250,50 @@ def observe(
     a: float,
     b: float,
     space: Floats,
-) -> None:
-    """Learn evidence (a, b) of an action from the trace that its decision left."""
+) -> bool:
+    """Learn evidence (a, b) of an action from the trace of its decision; whether to fit again."""
     parts, x, z = view(counts, memory), see_trace(counts, trace).x, see_space(counts, space).z
     prepare(parts.scaler, x, z)
-    learn(parts, z, action, a, b)
+    learn(parts, counts[count.SEED], x, z, action, a, b)
+    return fit_is_due(parts.store)
 
 
 @jit
 def observe_many(
-    counts: Ints, memory: Floats, traces: Floats, actions: Ints, outcomes: Floats, space: Floats
-) -> None:
-    """Learn one outcome after the other."""
+    counts: Ints,
+    memory: Floats,
+    traces: Floats,
+    actions: Ints,
+    outcomes: Floats,
+    stops: bool,
+    space: Floats,
+) -> int:
+    """Learn one outcome after the other; how many. It may stop where a fit is due."""
     for i in range(traces.shape[0]):
-        observe(counts, memory, traces[i], actions[i], outcomes[i], KNOWN_WEIGHT, space)
+        due = observe(counts, memory, traces[i], actions[i], outcomes[i], KNOWN_WEIGHT, space)
+        if due and stops:
+            return i + 1
+    return int(traces.shape[0])
 
 
 @jit
 def absorb(
-    counts: Ints,
-    memory: Floats,
-    x: Floats,
-    actions: Ints,
-    outcomes: Floats,
-    costs: Ints,
-    space: Floats,
+    counts: Ints, memory: Floats, x: Floats, actions: Ints, outcomes: Floats, space: Floats
 ) -> None:
-    """Learn a history, its users and their outcomes, before the first decision.
+    """Learn a history, its users and their outcomes, before the first decision."""
+    parts, z = view(counts, memory), see_space(counts, space).z
+    for i in range(x.shape[0]):
+        see(parts.scaler, x[i])
+        prepare(parts.scaler, x[i], z)
+        learn(parts, counts[count.SEED], x[i], z, actions[i], outcomes[i], KNOWN_WEIGHT)
 
-    Then the pacer notes its last rows with the effects just learned, to start with a price.
-    """
+
+@jit
+def rehearse(counts: Ints, memory: Floats, x: Floats, costs: Ints, space: Floats) -> None:
+    """Let the pacer note the last rows of a history that was learned, to start with a price."""
     K = counts[count.TREATMENTS]
     parts, work, spread = view(counts, memory), see_space(counts, space), np.empty(K)
     n, z, before = x.shape[0], work.z, max(counts[count.HISTORY], 0)
-    for i in range(n):
-        see(parts.scaler, x[i])
-        prepare(parts.scaler, x[i], z)
-        learn(parts, z, actions[i], outcomes[i], KNOWN_WEIGHT)
     for i in range(max(n - RECENT, 0), n):
         prepare(parts.scaler, x[i], z)
         if predict(parts.estimator, z, work.effect, spread):

@@ -17,23 +17,27 @@ from typing import Any
 
 import numpy as np
 
-from bccb.drivers import view
 from bccb.intervals import QUANTILE, Interval
-from bccb.kernels.counts import FEATURES
+from bccb.kernels.counts import AT_ESTIMATOR, AT_EXPLORER, FEATURES, TREATMENTS
 from bccb.kernels.jit import jit
 from bccb.kernels.scaling import standardise as prepare
-from bccb.kernels.slots import sum_effects
+from bccb.kernels.scaling import view_scaler
+from bccb.kernels.slots import sum_effects, view_estimator
 from bccb.types import Floats, Ints
+
+COPIES = 1  # of each feature, in what the estimator reads
 
 
 @jit
 def sum_over(counts: Ints, memory: Floats, xs: Floats, arms: Floats) -> tuple[float, float, float]:
     """The sum of the effects on users with features ``xs``, its variance, the sum of squares."""
-    parts: Any = view(counts, memory)
-    zs = np.empty((xs.shape[0], counts[FEATURES] + 1))
+    d, K = counts[FEATURES], counts[TREATMENTS]
+    scaler = view_scaler(memory[: counts[AT_ESTIMATOR]], d)
+    estimator: Any = view_estimator(memory[counts[AT_ESTIMATOR] : counts[AT_EXPLORER]], d, K)
+    zs = np.empty((xs.shape[0], COPIES * d + 1))
     for i in range(xs.shape[0]):
-        prepare(parts.scaler, xs[i], zs[i])
-    return sum_effects(parts.estimator, zs, arms)
+        prepare(scaler, xs[i], zs[i])
+    return sum_effects(estimator, zs, arms)
 
 
 def interval_of(N: float, m: float, total: float, variance: float, squares: float) -> Interval:

@@ -10,11 +10,11 @@ from bccb import checks
 from bccb.composition import Composition, compose
 from bccb.errors import InputError, StateError
 from bccb.estimated import interval_of
+from bccb.fitting import FitJob, Fitted, Refitting
 from bccb.intervals import Interval
 from bccb.kernels import counts as count
 from bccb.kernels.counts import MOST_USERS
 from bccb.kernels.sample import view_sample
-from bccb.kernels.trace import SPACE
 from bccb.kernels.users import first_refused, refusal
 from bccb.money import MICROS, MOST_MONEY
 from bccb.outcome import KNOWN_WEIGHT
@@ -63,7 +63,7 @@ class Machine:
         self._decide = self.kernels["decide"]
         self._observe = self.kernels["observe"]
         self._probability = self.kernels["probability"]
-        self._space = np.empty(SPACE.size(self.features, self.treatments))
+        self._space = np.empty(composition.space_size(self.features, self.treatments))
 
     # Money and clock
 
@@ -146,7 +146,8 @@ class Machine:
         The estimator must have a posterior.
         """
         # of a copy: kernels use parts of the memory as work space
-        sums = self.kernels["sum_over"](self.counts, self.memory.copy(), xs, arms)
+        memory = self.memory[: self.counts[count.AT_EXPLORER]].copy()
+        sums = self.kernels["sum_over"](self.counts, memory, xs, arms)
         return interval_of(users, len(xs), *sums)
 
     def expect(self, users: float) -> None:
@@ -284,11 +285,39 @@ class Machine:
         if estimator.fit is not None:
             at, end = self.counts[count.AT_ESTIMATOR], self.counts[count.AT_EXPLORER]
             estimator.fit(self.memory[at:end], log)
-        self.kernels["absorb"](
-            *(self.counts, self.memory, log.features, log.actions, log.outcomes, log.micros),
-            self._space,
-        )
+        state = self.counts, self.memory, log.features
+        self.kernels["absorb"](*state, log.actions, log.outcomes, self._space)
+        if self.fit_due:
+            self.fit()
+        self.kernels["rehearse"](*state, log.micros, self._space)
         self.needs_history = False
+
+    # Fitting again
+
+    def _refitting(self) -> Refitting:
+        return Refitting(self.composition, self.counts, self.memory, self.pending)
+
+    @property
+    def fit_due(self) -> bool:
+        """Whether the estimator is to be fitted again, because it has learned twice as much."""
+        return self.composition.refitted and self._refitting().is_due
+
+    @property
+    def fits(self) -> int:
+        """How often the estimator was fitted again."""
+        return int(self._refitting().store.fits[0]) if self.composition.refitted else 0
+
+    def fit_job(self) -> FitJob:
+        """What :func:`bccb.fitting.run` needs to fit the estimator again, perhaps elsewhere."""
+        return self._refitting().job()
+
+    def apply_fit(self, fitted: Fitted) -> None:
+        """Go on with what was fitted, after it has learned what came since its job."""
+        self._refitting().apply(fitted)
+
+    def fit(self) -> bool:
+        """Make a job, run it and apply the result; whether the rows allowed a fit."""
+        return self._refitting().fit()
 
     def adopt(self, other: Machine) -> None:
         """Copy what another policy with the same components and parameters has learned."""

@@ -132,9 +132,13 @@ class Pending:
         waits = self.marks[PASSED + AGES - 1] < number <= self.last
         return bool(waits and self.ring.state[self.place(number)] == OPEN)
 
+    def places(self) -> Ints:
+        """Where all users who are kept are in the ring, in the order of their decisions."""
+        return np.arange(self.first, self.last + 1) % len(self.ring.at)
+
     def open_numbers(self) -> Ints:
         """The numbers of all users who wait and have no outcome yet."""
-        places = np.arange(self.first, self.last + 1) % len(self.ring.at)
+        places = self.places()
         return np.flatnonzero(self.ring.state[places] == OPEN) + self.first
 
     def has_ended(self, number: int, at: float) -> bool:
@@ -158,7 +162,7 @@ class Pending:
 
     def learned(self) -> bytes:
         """Delays and marks, and of each user who waits what was learned: the rest is known."""
-        places = np.arange(self.first, self.last + 1) % len(self.ring.at)
+        places = self.places()
         arm, weight, state = (
             part[places] for part in (self.ring.arm, self.ring.weight, self.ring.state)
         )
@@ -176,7 +180,7 @@ class Pending:
         if not 0 <= users == (len(learned) - size) / 11:
             raise StateError(f"{len(learned)} bytes are not what was learned of {users} users")
         self.make_room(0)
-        places = np.arange(self.first, self.last + 1) % len(self.ring.at)
+        places = self.places()
         self.ring.weight[places] = np.frombuffer(learned, count=users, offset=size)
         self.ring.arm[places] = np.frombuffer(learned, np.int16, users, size + 8 * users)
         self.ring.state[places] = np.frombuffer(learned, np.int8, users, size + 10 * users)
@@ -190,7 +194,7 @@ class Pending:
 
     def kept(self) -> tuple[Floats, Ints, Floats]:
         """Delays, marks and one row per user who waits: all that :meth:`from_kept` needs."""
-        places = np.arange(self.first, self.last + 1) % len(self.ring.at)
+        places = self.places()
         x, at, arm, weight, state, _ = (values[places] for values in self.ring)
         return self.delay.copy(), self.marks.copy(), np.column_stack((at, arm, weight, state, x))
 
@@ -208,7 +212,7 @@ class Pending:
         pending.delay[:], pending.marks[:] = delay, marks
         start_delay(pending.delay, treatments, pending.window)  # what follows from the counts
         pending.make_room(0)
-        places = np.arange(pending.first, pending.last + 1) % len(pending.ring.at)
+        places = pending.places()
         columns = users[:, 4:], *users[:, :4].T, np.arange(pending.first, pending.last + 1)
         for values, column in zip(pending.ring, columns, strict=True):
             values[places] = column

@@ -81,6 +81,12 @@ POLICIES: dict[str, Spec] = {
             after_history=True,
         ),
         Spec(
+            "pooled-trees",
+            "pooled-bayes with scores of boosted trees, fitted again as outcomes come in",
+            Composition("pooled-trees", "posterior-sampling", "budget-forecast"),
+            LEARNS,
+        ),
+        Spec(
             "oracle",
             "gets the true effects as its features, with the best fixed price (simulator only)",
             Composition("given", "none", "fixed-price"),

@@ -69,6 +69,7 @@ class Policy(Machine):
             name, composition, self.features, self.treatments, int(counts[count.SEED]), id_
         )
         self._shape = (self.features,)
+        self.fits_itself = True
 
     def __repr__(self) -> str:
         money = f"spent {self.spent:g} of {self.budget:g}"
@@ -129,6 +130,20 @@ class Policy(Machine):
         """
         self._advance(at)
 
+    def fit(self) -> bool:
+        """Fit the estimator again on what was learned so far; whether that was possible.
+
+        For policies whose estimator is fitted again while they run, such as ``pooled-trees``. By
+        default that happens within :meth:`observe`, :meth:`observe_many` and :meth:`advance`, when
+        a fit is due: after 2,000 outcomes, then whenever there are twice as many. It takes from a
+        tenth of a second to some seconds. To choose the moment, set ``policy.fits_itself = False``
+        and look at ``policy.fit_due``. To fit elsewhere, see :mod:`bccb.fitting`.
+
+        It is not possible where an arm was never used, or where all outcomes are the same. Nothing
+        changes then, except that the next fit is due when twice as much was learned.
+        """
+        return super().fit()
+
     def _time(self, at: float | None) -> float:
         """The time of a call, checked; 0 for policies without a window."""
         if self.pending is None:
@@ -149,7 +164,12 @@ class Policy(Machine):
                 if self._waiting.pop(number, None) is not None and self._measure is not None:
                     arm = self.pending.ring.arm[self.pending.place(number)]
                     self._measure.end(number, bool(arm > 0), NOT_REPORTED, 1.0)
+            self._fit_if_due()
         return time
+
+    def _fit_if_due(self) -> None:
+        if self.fits_itself and self.fit_due:
+            self.fit()
 
     def decide(
         self,
@@ -221,15 +241,17 @@ class Policy(Machine):
         if self.pending is None and at is None:
             self._receipt(decision)
             trace, action = decision._trace, decision.action
-            self._observe(self.counts, self.memory, trace, action, y, KNOWN_WEIGHT, self._space)
+            state = self.counts, self.memory
+            due = self._observe(*state, trace, action, y, KNOWN_WEIGHT, self._space)
             number = decision.number
             del self._waiting[number]
-            if self._measure is None:
-                return
-            if y == 0.0 or action > 0:
-                self._measure.end(number, action > 0, y, 1.0)
-            else:
-                self._note(self._measure, decision, y)
+            if self._measure is not None:
+                if y == 0.0 or action > 0:
+                    self._measure.end(number, action > 0, y, 1.0)
+                else:
+                    self._note(self._measure, decision, y)
+            if due and self.fits_itself:
+                self.fit()
         else:
             self._check_due(decision, self._time(at))
             self._learn_late(decision, y, self._advance(at))
@@ -268,6 +290,7 @@ class Policy(Machine):
             del self._waiting[decision.number]
             if self._measure is not None:
                 self._note(self._measure, decision, y)
+            self._fit_if_due()
         elif y > NOT_REPORTED:
             self.pending.note_too_late()
 
@@ -319,10 +342,14 @@ class Policy(Machine):
             del self._waiting[number]
         traces = np.array([decision._trace for decision in decisions])
         actions = np.array([decision.action for decision in decisions], np.int64)
-        self.kernels["observe_many"](self.counts, self.memory, traces, actions, ys, self._space)
         if self._measure is not None:
             for decision, y in zip(decisions, ys.tolist(), strict=True):
                 self._note(self._measure, decision, y)
+        learned, state = 0, (self.counts, self.memory)
+        while learned < len(ys):
+            rest = traces[learned:], actions[learned:], ys[learned:]
+            learned += self.kernels["observe_many"](*state, *rest, self.fits_itself, self._space)
+            self._fit_if_due()
 
     # Saving
 

@@ -7,15 +7,8 @@ import pytest
 
 from bccb.data import simulate
 from bccb.errors import FitError
-from bccb.estimators.boosted import (
-    ALWAYS_LEFT,
-    BOOSTED,
-    LAYOUT,
-    classifier,
-    fit,
-    predict,
-    raw_score,
-)
+from bccb.estimators.boosted import BOOSTED, LAYOUT, TREES, fit, predict, score_of
+from bccb.estimators.trees import ALWAYS_LEFT, classifier
 from bccb.types import Floats, Log
 
 
@@ -39,8 +32,10 @@ def test_scores_are_those_of_scikit_learn_bit_for_bit(n: int, d: int, K: int) ->
     state, x = LAYOUT.view(memory, d, K), log.features[:100]
     probabilities = []
     for arm in range(K + 1):
-        model = classifier(log.features[log.actions == arm], log.outcomes[log.actions == arm])
-        raw = [raw_score(state, arm, np.append(row, 1.0)) for row in x]
+        model = classifier(
+            log.features[log.actions == arm], log.outcomes[log.actions == arm], TREES
+        )
+        raw = [score_of(state, arm, np.append(row, 1.0)) for row in x]
         assert raw == model.decision_function(x).tolist()
         assert len(set(raw)) > 10
         probabilities.append(model.predict_proba(x)[:, 1])
@@ -57,12 +52,12 @@ def test_a_user_on_a_threshold_and_users_far_outside_go_where_scikit_learn_sends
     fit(memory, log)
     state = LAYOUT.view(memory, 2, 1)
     rows = log.actions == 0
-    model = classifier(log.features[rows], log.outcomes[rows])
+    model = classifier(log.features[rows], log.outcomes[rows], TREES)
     splits = state.threshold[0][(state.feature[0] == 0) & (state.threshold[0] < ALWAYS_LEFT)]
     assert len(splits)
     edges = np.unique([*splits, *np.nextafter(splits, np.inf), -1e100, 1e100])
     x = np.column_stack((edges, np.zeros(len(edges))))
-    raw = [raw_score(state, 0, np.append(row, 1.0)) for row in x]
+    raw = [score_of(state, 0, np.append(row, 1.0)) for row in x]
     assert raw == model.decision_function(x).tolist()
 
 
@@ -77,7 +72,7 @@ def test_another_fit_leaves_nothing_of_the_one_before() -> None:
 def test_a_model_without_a_split_is_the_rate_of_its_arm() -> None:
     log, memory = history(30, 2, 1), memory_for(2, 1)  # 20 rows a leaf cannot be had twice
     fit(memory, log)
-    raw = raw_score(LAYOUT.view(memory, 2, 1), 0, np.array([3.0, -3.0, 1.0]))
+    raw = score_of(LAYOUT.view(memory, 2, 1), 0, np.array([3.0, -3.0, 1.0]))
     assert 1 / (1 + np.exp(-raw)) == pytest.approx(log.outcomes[log.actions == 0].mean())
 
 
@@ -94,7 +89,7 @@ def test_rare_outcomes_are_predicted_better_than_by_their_mean(n: int) -> None:
     """As scikit-learn's defaults are not: on new users they are far worse than the mean."""
     past, new = simulate(n, seed=900), simulate(60_000, seed=901)
     rows = past.actions == 1
-    model = classifier(past.features[rows], past.outcomes[rows])
+    model = classifier(past.features[rows], past.outcomes[rows], TREES)
     treated = new.actions == 1
     y, p = new.outcomes[treated], model.predict_proba(new.features[treated])[:, 1]
     mean = past.outcomes[rows].mean()
@@ -108,4 +103,4 @@ def test_a_damaged_file_does_not_lead_outside_of_the_features(feature: float) ->
     memory = np.zeros(BOOSTED.layout.size(2, 1))
     state = LAYOUT.view(memory, 2, 1)
     state.feature[:], state.leaf[:] = feature, 0.01
-    assert raw_score(state, 0, np.array([5.0, 5.0, 1.0])) == pytest.approx(1.0)
+    assert score_of(state, 0, np.array([5.0, 5.0, 1.0])) == pytest.approx(1.0)

@@ -9,6 +9,7 @@ from bccb.estimators import (
     given,
     none,
     pooled_logistic,
+    pooled_trees,
     ridge_pair,
     two_model,
 )
@@ -20,6 +21,7 @@ ESTIMATORS = by_name(
     two_model.TWO_MODEL,
     ridge_pair.RIDGE_PAIR,
     pooled_logistic.POOLED_LOGISTIC,
+    pooled_trees.POOLED_TREES,
     frozen.FROZEN,
     boosted.BOOSTED,
     given.GIVEN,

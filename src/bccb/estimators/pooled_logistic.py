@@ -44,6 +44,8 @@ from the treatment at first, and knows about its harm after 500 users:
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -53,13 +55,14 @@ from bccb.estimators.pooled_prior import (
     State,
     forget,
     learn_variances,
+    learned_variance,
     move,
     sound,
     start,
     weights_at_once,
 )
 from bccb.kernels.component import Component, Parameter
-from bccb.kernels.jit import jit
+from bccb.kernels.jit import bind, jit
 from bccb.kernels.linalg import add_scaled_row, fill, quadratic, sigmoid, span_dot
 from bccb.kernels.slots import MISFIT
 from bccb.types import Floats
@@ -91,6 +94,11 @@ def write_inputs(state: State, z: Floats) -> float:
 
 
 @jit
+def write_lift(state: State, k: int) -> None:
+    """Write what r(z) has for treatment k + 1 alone: nothing, here."""
+
+
+@jit
 def predict(estimator: State, z: Floats, effect: Floats, spread: Floats) -> bool:
     """tau_k, and the spread of its difference from the average effect."""
     base = write_inputs(estimator, z)
@@ -99,6 +107,7 @@ def predict(estimator: State, z: Floats, effect: Floats, spread: Floats) -> bool
     p_0 = sigmoid(base)
     for k in range(effect.shape[0]):
         at = m + k * q
+        write_lift(estimator, k)
         error = math.sqrt(max(S[at + q - 1, at + q - 1], 0.0))
         p = sigmoid(base + span_dot(estimator.theta, at, r) + estimator.optimism * error)
         effect[k] = p - p_0
@@ -127,6 +136,7 @@ def learn_estimator(estimator: State, z: Floats, arm: int, a: float, b: float) -
         add_scaled_row(column, u[j], S, j)
     eta_0 = base
     if arm > 0:
+        write_lift(estimator, arm - 1)
         for j in range(q):
             add_scaled_row(column, r[j], S, at + j)
         eta_0 += span_dot(theta, at, r)
@@ -152,6 +162,7 @@ def sum_effects(estimator: State, zs: Floats, arms: Floats) -> tuple[float, floa
     m, q, gradient = estimator.u.shape[0], estimator.r.shape[0], np.zeros(theta.shape[0])
     for i in range(zs.shape[0]):
         base, at = write_inputs(estimator, zs[i]), m + (int(arms[i]) - 1) * q
+        write_lift(estimator, int(arms[i]) - 1)
         p_0, p = sigmoid(base), sigmoid(base + span_dot(theta, at, estimator.r))
         slope_0, slope = p_0 * (1.0 - p_0), p * (1.0 - p)
         for j in range(m):
@@ -205,63 +216,81 @@ def note_treated(estimator: State, k: int, b: float, p: float, p_0: float) -> No
         estimator.gradient[k, j] += rate * (slope * estimator.r[j] - estimator.gradient[k, j])
 
 
+# in this order, because each may call those before it
+TEMPLATES = learned_variance, learn_variances, forget, predict, learn_estimator, sum_effects
+
+
+def kernels_with(name: str, own: Mapping[str, Any]) -> dict[str, Any]:
+    """The kernels of a pooled model with inputs and a prior of its own, which call ``own``.
+
+    These are ``write_inputs``, ``write_lift``, and of the prior ``prior_mean``, ``prior_variance``
+    and ``default_variance``.
+    """
+    kernels = dict(own)
+    for template in TEMPLATES:
+        kernels[template.__name__] = bind(template, name, kernels)
+    return kernels
+
+
+PARAMETERS = {
+    "base_spread": Parameter(
+        1.0,
+        1e-6,
+        1e3,
+        "how much features are expected to matter for the base rate, in logits; raise "
+        "it for features that nearly determine the outcome",
+    ),
+    "lift": Parameter(
+        0.3,
+        -10.0,
+        10.0,
+        "the expected effect on the logit of a conversion, before any data; 0.3 is a "
+        "third more conversions",
+    ),
+    "lift_spread": Parameter(
+        0.3, 1e-6, 1e3, "how far the average lift may be from that, in logits"
+    ),
+    "lift_variation": Parameter(
+        0.15,
+        1e-6,
+        1e3,
+        "how much lifts are expected to differ between users, in logits; raise it where "
+        "some are surely harmed",
+    ),
+    "lift_slope": Parameter(
+        0.1,
+        1e-6,
+        1e3,
+        "how much the lift may depend on the base rate, in logits; raise it where sure "
+        "buyers do not respond",
+    ),
+    "prior_strength": Parameter(
+        5.0,
+        1e-6,
+        1e9,
+        "how firmly the two widths above hold against the data, in sets of weights; a "
+        "large one keeps them",
+    ),
+    "optimism": Parameter(
+        1.0,
+        0.0,
+        10.0,
+        "standard errors of the average lift that are added to it; keeps a treatment "
+        "that looks bad by chance in play",
+    ),
+    "forgetting": Parameter(
+        0.0,
+        0.0,
+        0.5,
+        "share of what was learned that is forgotten per outcome; 1e-4 follows effects "
+        "that change, at a cost of 3 % where none do",
+    ),
+}
+
 POOLED_LOGISTIC = Component(
     name="pooled-logistic",
     about="pooled logistic",
-    parameters={
-        "base_spread": Parameter(
-            1.0,
-            1e-6,
-            1e3,
-            "how much features are expected to matter for the base rate, in logits; raise "
-            "it for features that nearly determine the outcome",
-        ),
-        "lift": Parameter(
-            0.3,
-            -10.0,
-            10.0,
-            "the expected effect on the logit of a conversion, before any data; 0.3 is a "
-            "third more conversions",
-        ),
-        "lift_spread": Parameter(
-            0.3, 1e-6, 1e3, "how far the average lift may be from that, in logits"
-        ),
-        "lift_variation": Parameter(
-            0.15,
-            1e-6,
-            1e3,
-            "how much lifts are expected to differ between users, in logits; raise it where "
-            "some are surely harmed",
-        ),
-        "lift_slope": Parameter(
-            0.1,
-            1e-6,
-            1e3,
-            "how much the lift may depend on the base rate, in logits; raise it where sure "
-            "buyers do not respond",
-        ),
-        "prior_strength": Parameter(
-            5.0,
-            1e-6,
-            1e9,
-            "how firmly the two widths above hold against the data, in sets of weights; a "
-            "large one keeps them",
-        ),
-        "optimism": Parameter(
-            1.0,
-            0.0,
-            10.0,
-            "standard errors of the average lift that are added to it; keeps a treatment "
-            "that looks bad by chance in play",
-        ),
-        "forgetting": Parameter(
-            0.0,
-            0.0,
-            0.5,
-            "share of what was learned that is forgotten per outcome; 1e-4 follows effects "
-            "that change, at a cost of 3 % where none do",
-        ),
-    },
+    parameters=PARAMETERS,
     layout=LAYOUT,
     start=start,
     sound=sound,

@@ -1,5 +1,8 @@
 r"""The prior of the pooled logistic regression, and how the posterior follows it.
 
+The weights v of r(z) are in groups, each with a prior variance: those of features, then those of
+each score that stands before the 1 at the end.
+
 How much lifts vary is learned. Every 500 outcomes, the prior variances of the weights v of
 features and of the base score take a step of expectation maximisation, in which the default counts
 like prior_strength sets of weights:
@@ -14,7 +17,8 @@ S becomes (1 - f)^2 S + (1 - (1 - f)^2) S_0.
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from collections.abc import Callable
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -60,20 +64,29 @@ LAYOUT = Layout(State, m="2 * d + 1", q="d + 2", D="m + K * q")
 
 def start(memory: Floats, d: int, K: int) -> None:
     """The prior."""
-    state = LAYOUT.view(memory, d, K)
-    for group in range(2):
-        state.variances[group] = default_variance(state, group)
-    state.step[0] = K * (d + 1)
-    for i in range(len(state.theta)):
-        state.theta[i] = prior_mean(state, i)
-        state.covariance[i, i] = prior_variance(state, i)
+    begin(LAYOUT.view(memory, d, K), PRIOR)
 
 
 def sound(memory: Floats, d: int, K: int) -> bool:
     """Whether memory holds a posterior, and averages over users."""
-    state = LAYOUT.view(memory, d, K)
+    return is_sound(LAYOUT.view(memory, d, K), PRIOR)
+
+
+def begin(state: Any, prior: Prior) -> None:
+    """Write the prior."""
+    for group in range(len(state.variances)):
+        state.variances[group] = prior.default(state, group)
+    state.step[0] = len(state.treated) * (len(state.r) - 1)
+    for i in range(len(state.theta)):
+        state.theta[i] = prior.mean(state, i)
+        state.covariance[i, i] = prior.variance(state, i)
+
+
+def is_sound(state: Any, prior: Prior) -> bool:
+    """Whether this can be a posterior, and averages over users."""
     following = float(state.step[0])
-    if not (following.is_integer() and 0.0 <= following <= K * (d + 1)):
+    most = len(state.treated) * (len(state.r) - 1)
+    if not (following.is_integer() and 0.0 <= following <= most):
         return False
     return (
         within(state.variances, LEAST_VARIANCE, MOST_WEIGHT)
@@ -84,53 +97,64 @@ def sound(memory: Floats, d: int, K: int) -> bool:
         and within(state.treated, 0.0, MOST_SEEN)
         and within(state.effect, -1.0, 1.0)
         and within(state.gradient, -1.0, 1.0)
-        and _narrowed(state, int(following))
+        and _narrowed(state, int(following), prior)
     )
 
 
-def _narrowed(state: State, following: int) -> bool:
+def _narrowed(state: Any, following: int, prior: Prior) -> bool:
     """Whether the covariance is narrower than the prior that each weight has followed so far."""
     m, q, K = state.u.shape[0], state.r.shape[0], state.treated.shape[0]
-    prior = np.array([prior_variance(state, i) for i in range(len(state.theta))])
-    group, end = (0, K * (q - 2)) if following < K * (q - 2) else (1, K * (q - 1))
-    if following not in (
-        0,
-        K * (q - 2),
-        K * (q - 1),
-    ):  # others follow the old prior
+    G = len(state.variances)
+    variance = np.array([prior.variance(state, i) for i in range(len(state.theta))])
+    ends = [K * (q - G + group) for group in range(G)]
+    if following not in (0, *ends):  # others follow the old prior
+        group = next(group for group, end in enumerate(ends) if following < end)
         precision = 1.0 / state.variances[group] - state.step[1]
         if not 0.0 < precision <= 1.0 / LEAST_VARIANCE:
             return False
-        prior[[weight_at(place, m, q, K) for place in range(following, end)]] = 1.0 / precision
-    return narrowed(state.covariance, prior)
+        late = [weight_at(place, m, q, K, G) for place in range(following, ends[group])]
+        variance[late] = 1.0 / precision
+    return narrowed(state.covariance, variance)
 
 
 @jit
-def default_variance(state: State, group: int) -> float:
+def default_variance(state: Any, group: int) -> float:
     """The first prior variance of the weights of features (group 0), or of the base score (1)."""
-    d = state.r.shape[0] - 2
-    return state.lift_slope**2 if group == 1 else state.lift_variation**2 / max(d, 1)
+    d = state.r.shape[0] - state.variances.shape[0]
+    return float(state.lift_slope**2 if group == 1 else state.lift_variation**2 / max(d, 1))
 
 
 @jit
-def prior_mean(state: State, i: int) -> float:
+def prior_mean(state: Any, i: int) -> float:
     """The prior mean of weight i."""
     m, q = state.u.shape[0], state.r.shape[0]
     if i < m:
         return PRIOR_INTERCEPT if i == m - 1 else 0.0
-    return state.lift if (i - m) % q == q - 1 else 0.0
+    return float(state.lift if (i - m) % q == q - 1 else 0.0)
 
 
 @jit
-def prior_variance(state: State, i: int) -> float:
+def prior_variance(state: Any, i: int) -> float:
     """The prior variance of weight i."""
     m, q = state.u.shape[0], state.r.shape[0]
+    d = q - state.variances.shape[0]
     if i < m:
-        return PRIOR_INTERCEPT_SPREAD**2 if i == m - 1 else state.base_spread**2 / (m - 1)
+        return float(PRIOR_INTERCEPT_SPREAD**2 if i == m - 1 else state.base_spread**2 / (2 * d))
     place = (i - m) % q
     if place == q - 1:
-        return state.lift_spread**2
-    return float(state.variances[1] if place == q - 2 else state.variances[0])
+        return float(state.lift_spread**2)
+    return float(state.variances[max(place - d + 1, 0)])
+
+
+class Prior(NamedTuple):
+    """The prior of a pooled model: kernels of its state."""
+
+    mean: Callable[[Any, int], float]  # of weight i
+    variance: Callable[[Any, int], float]  # of weight i
+    default: Callable[[Any, int], float]  # the first variance of a group
+
+
+PRIOR = Prior(prior_mean, prior_variance, default_variance)
 
 
 @jit
@@ -150,14 +174,16 @@ def learn_variances(estimator: State, most: int) -> None:
     """
     theta, S, column = estimator.theta, estimator.covariance, estimator.column
     m, q, K = estimator.u.shape[0], estimator.r.shape[0], estimator.treated.shape[0]
+    G = estimator.variances.shape[0]
     weights, begin = K * (q - 1), int(estimator.step[0])
     for place in range(begin, min(begin + most, weights)):
-        group = 0 if place < K * (q - 2) else 1
-        if place == 0 or place == K * (q - 2):
+        of_scores = place - K * (q - G)
+        group = 0 if of_scores < 0 else of_scores // K + 1
+        if place == 0 or (group > 0 and of_scores % K == 0):
             variance = learned_variance(estimator, group)
             estimator.step[1] = 1.0 / variance - 1.0 / estimator.variances[group]
             estimator.variances[group] = variance
-        i = weight_at(place, m, q, K)
+        i = weight_at(place, m, q, K, G)
         fill(column, 0.0)
         add_scaled_row(column, 1.0, S, i)
         shrink = estimator.step[1] / (1.0 + estimator.step[1] * column[i])
@@ -166,18 +192,20 @@ def learn_variances(estimator: State, most: int) -> None:
 
 
 @jit
-def weight_at(place: int, m: int, q: int, K: int) -> int:
-    """The weight at a place in the order: of features, by treatment, then of the base score."""
-    if place < K * (q - 2):
-        return m + place // (q - 2) * q + place % (q - 2)
-    return m + (place - K * (q - 2)) * q + q - 2
+def weight_at(place: int, m: int, q: int, K: int, G: int) -> int:
+    """The weight at a place in the order: of features, by treatment, then of each score."""
+    d, of_scores = q - G, place - K * (q - G)
+    if of_scores < 0:
+        return m + place // d * q + place % d
+    return m + of_scores % K * q + d + of_scores // K
 
 
 @jit
 def learned_variance(estimator: State, group: int) -> float:
-    """One step of expectation maximisation for the weights of features, or the base score's."""
+    """One step of expectation maximisation for the weights of a group."""
     m, q, K = estimator.u.shape[0], estimator.r.shape[0], estimator.treated.shape[0]
-    first, last = (q - 2, q - 1) if group == 1 else (0, q - 2)
+    d = q - estimator.variances.shape[0]
+    first, last = (d + group - 1, d + group) if group > 0 else (0, d)
     n = float(K * (last - first))
     total = estimator.prior_strength * n * default_variance(estimator, group)
     for k in range(K):

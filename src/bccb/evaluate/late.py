@@ -17,10 +17,11 @@ from bccb.composition import Composition, compose
 from bccb.drivers import pay, propose, see_space, see_trace, view
 from bccb.errors import InputError
 from bccb.evaluate.proposals import check_driven
+from bccb.fitting import Refitting
 from bccb.kernels.borrow import borrow
 from bccb.kernels.counts import FEATURES, NUMBER, REMAINING, TREATMENTS
 from bccb.kernels.jit import bind, jit
-from bccb.kernels.trace import SPACE
+from bccb.kernels.slots import fit_is_due
 from bccb.pending import ALL, Pending
 from bccb.policy import Policy
 from bccb.types import Floats, Ints, as_floats
@@ -64,21 +65,27 @@ def run_late(
     actions: Ints,
     trace: Floats,
     space: Floats,
+    first: int,
 ) -> int:
-    """Write the action of each user, until what is left is below ``least``; how many came."""
+    """Write the action of each user, until what is left is below ``least``; how many came.
+
+    ``first`` users came before: where a fit is due it stops, to be called again.
+    """
     features, micros = borrow(features), borrow(micros)
     parts, left, work = view(counts, memory), see_trace(counts, trace), see_space(counts, space)
     d, K, n = counts[FEATURES], counts[TREATMENTS], features.shape[0]
-    before = counts[NUMBER]
+    before = counts[NUMBER] - first
     cost = np.empty(K, np.int64)
     most: Any = np.int64(ALL)  # for a constant the kernel would be compiled once more
-    for t in range(n):
+    for t in range(first, n):
         age(counts, memory, delay, marks, ring, float(t), most, space)
-        user = calendar.first[t]
-        while user != NOBODY:
+        while calendar.first[t] != NOBODY and not fit_is_due(parts.store):
+            user = calendar.first[t]
+            calendar.first[t] = calendar.after[user]
             y = outcomes[user, actions[user]]
             end(counts, memory, delay, marks, ring, before + user + 1, y, float(t), space)
-            user = calendar.after[user]
+        if fit_is_due(parts.store):
+            return t
         if counts[REMAINING] < least:
             return t
         for j in range(d):
@@ -112,12 +119,18 @@ def drive_late(
     waits = _checked(delays, n, K)
     calendar = Calendar(*(np.full(n, NOBODY) for _ in range(3)))
     actions = np.zeros(n, np.int64)
-    _compiled(policy.composition)(
+    space = np.empty(policy.trace_size), np.empty(policy.composition.space_size(d, K))
+    run = (
         *(policy.counts, policy.memory, pending.delay, pending.marks, pending.ring),
         *(features, micros, outcomes, waits, pending.window, int(micros.min()), calendar),
-        *(actions, np.empty(policy.trace_size), np.empty(SPACE.size(d, K))),
+        *(actions, *space),
     )
-    return actions
+    came = 0
+    while True:
+        came = _compiled(policy.composition)(*run, came)
+        if not policy.fit_due:
+            return actions
+        Refitting(policy.composition, policy.counts, policy.memory, pending).fit()
 
 
 def exponential_delays(users: int, mean: float, seed: int) -> Floats:

@@ -19,9 +19,9 @@ from bccb.composition import Composition, compose
 from bccb.drivers import learn, pay, propose, see_space, see_trace, view
 from bccb.errors import StateError
 from bccb.kernels.borrow import borrow
-from bccb.kernels.counts import REMAINING
+from bccb.kernels.counts import REMAINING, SEED
 from bccb.kernels.jit import bind, jit
-from bccb.kernels.trace import SPACE
+from bccb.kernels.slots import fit_is_due
 from bccb.money import MICROS
 from bccb.outcome import KNOWN_WEIGHT
 from bccb.policy import Policy
@@ -81,11 +81,14 @@ def run(
     matched: Flags,
     path: Floats,
     space: Near,
+    t: int,
+    start: int,
 ) -> int:
     """Write what is done for each user, until what is left is below ``least``; how many came.
 
     After ``ends`` users, the last of which is all of them, and where the run ends, write a row of
-    the path: users, spend, price.
+    the path: users, spend, price. ``t`` users came before, with ``start`` left before the first:
+    where a fit is due it stops, to be called again.
     """
     counts, order = borrow(counts), borrow(order)
     near = Near(
@@ -98,9 +101,11 @@ def run(
     )
     parts = view(counts, memory)
     trace, work = see_trace(counts, space.trace), see_space(counts, space.space)
-    n, start, t, row = order.shape[0], counts[REMAINING], 0, 0
+    n, first, row = order.shape[0], t, 0
+    while row < ends.shape[0] and ends[row] <= t:
+        row += 1
     while t < n and counts[REMAINING] >= least:
-        i = t % BLOCK
+        i = (t - first) % BLOCK
         if i == 0:
             fetch(order[t : t + BLOCK], features, logged, outcomes, micros, near)
         x, cost = near.features[i], near.micros[i]
@@ -111,11 +116,13 @@ def run(
             pay(counts, parts, x, cost, action)
         if known:
             y = near.outcomes[i, action if near.logged[i] < 0 else 0]
-            learn(parts, work.z, action, y, KNOWN_WEIGHT)
+            learn(parts, counts[SEED], x, work.z, action, y, KNOWN_WEIGHT)
         t += 1
         if t == ends[row] or counts[REMAINING] < least:
             path[row, 0], path[row, 1], path[row, 2] = t, start - counts[REMAINING], lam
             row += 1
+        if known and fit_is_due(parts.store):
+            break
     return t
 
 
@@ -182,7 +189,7 @@ def drive(
     actions, matched, path = np.zeros(n, np.int64), np.zeros(n, np.bool_), np.empty((rows, 3))
     near = Near(
         np.empty(policy.trace_size),
-        np.empty(SPACE.size(d, K)),
+        np.empty(policy.composition.space_size(d, K)),
         np.empty((BLOCK, d)),
         np.empty((BLOCK, K), np.int64),
         np.empty(BLOCK, np.int64),
@@ -191,9 +198,14 @@ def drive(
     least = int(micros.take(order, axis=0).min())
     users = features, logged, outcomes, micros, pays_all, least, ends, actions, matched, path, near
     kernel = _compiled(policy.composition)
-    kernel(policy.counts, policy.memory, order[:0], *users)  # compiles before the clock runs
-    before, began = policy.spent, time.perf_counter()
-    came = kernel(policy.counts, policy.memory, order, *users)
+    start = policy.remaining_micros
+    kernel(policy.counts, policy.memory, order[:0], *users, 0, start)  # compiles before the clock
+    before, began, came = policy.spent, time.perf_counter(), 0
+    while True:
+        came = kernel(policy.counts, policy.memory, order, *users, came, start)
+        if not policy.fit_due:
+            break
+        policy.fit()
     seconds = time.perf_counter() - began
     path = path[: np.searchsorted(ends, came) + 1] if came else path[:0]
     path[:, 1] /= MICROS

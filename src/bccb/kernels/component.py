@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -12,9 +12,14 @@ from bccb import checks
 from bccb.errors import InputError
 from bccb.kernels.layout import Layout
 from bccb.kernels.slots import Nothing
+from bccb.kernels.store import Rows
 from bccb.types import Floats, Log
 
 NOTHING = Layout(Nothing)
+
+# From the memory of the estimator and of the scaler, d, K and rows, to a new memory of the
+# estimator; raises FitError where the rows do not allow a fit. Deterministic, on one thread.
+Refit: TypeAlias = Callable[[Floats, Floats, int, int, Rows], Floats]
 
 
 class Parameter(NamedTuple):
@@ -53,8 +58,9 @@ class Component:
     layout: Layout[Any] = NOTHING
     start: Callable[[Floats, int, int], None] | None = None
     sound: Callable[[Floats, int, int], bool] = lambda memory, d, K: True
-    reads: Literal["raw", "standardised", "robust"] = "raw"
+    reads: Literal["raw", "standardised", "robust", "robust and raw"] = "raw"
     fit: Callable[[Floats, Log], None] | None = None  # learns a history at once, not row by row
+    refit: Refit | None = None  # fits it again while the policy runs
 
     def __post_init__(self) -> None:
         first = self.layout.scalars[: len(self.parameters)]

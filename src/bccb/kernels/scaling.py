@@ -25,7 +25,6 @@ whether there is any variation is decided by comparing the user's x - m with m, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
 
 from bccb.kernels.jit import jit
@@ -125,8 +124,19 @@ def keep_raw(scaler: Scaler, x: Floats, z: Floats) -> None:
     z[x.shape[0]] = 1.0
 
 
-READERS: dict[str, dict[str, Callable[..., Any]]] = {  # by what an estimator reads
-    "standardised": {"see": see, "prepare": standardise},
-    "robust": {"see": see_robustly, "prepare": standardise_robustly},
-    "raw": {"see": see_nothing, "prepare": keep_raw},
+@jit
+def standardise_and_keep(scaler: Scaler, x: Floats, z: Floats) -> None:
+    """Write the features as :func:`standardise_robustly`, then as they are."""
+    standardise_robustly(scaler, x, z)
+    d = x.shape[0]
+    for j in range(d):
+        z[d + 1 + j] = x[j]
+
+
+# By what an estimator reads. z has COPIES d + 1 entries.
+READERS: dict[str, dict[str, Any]] = {
+    "standardised": {"see": see, "prepare": standardise, "COPIES": 1},
+    "robust": {"see": see_robustly, "prepare": standardise_robustly, "COPIES": 1},
+    "raw": {"see": see_nothing, "prepare": keep_raw, "COPIES": 1},
+    "robust and raw": {"see": see_robustly, "prepare": standardise_and_keep, "COPIES": 2},
 }

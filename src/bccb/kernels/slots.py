@@ -129,3 +129,27 @@ def view_sample(memory: Floats, d: int) -> Any:
 @jit
 def keep_in_sample(sample: Any, seed: int, number: int, x: Floats, arm: int) -> None:
     """Note a user who was treated."""
+
+
+@jit
+def view_store(memory: Floats, d: int, K: int) -> Any:
+    """The store of outcomes, where the estimator is fitted again while the policy runs."""
+    return Nothing(memory)
+
+
+@jit
+def note_learned(store: Any, b: float) -> None:
+    """Note that evidence of weight b was learned."""
+
+
+@jit
+def keep_in_store(
+    store: Any, seed: int, user: int, x: Floats, arm: int, a: float, b: float
+) -> None:
+    """Note the evidence (a, b) of a user whose outcome is final."""
+
+
+@jit
+def fit_is_due(store: Any) -> bool:
+    """Whether the estimator is to be fitted again."""
+    return False

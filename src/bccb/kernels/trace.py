@@ -26,12 +26,12 @@ class Trace(NamedTuple):
 class Space(NamedTuple):
     """Work space of one decision."""
 
-    z: Annotated[Floats, "d + 1"]  # the prepared features, then 1
+    z: Annotated[Floats, "n"]  # the prepared features
     effect: Annotated[Floats, "K"]
     bonus: Annotated[Floats, "K"]
     costs: Annotated[Floats, "K"]  # in currency units
 
 
 TRACE = Layout(Trace, "d, K, E")
-SPACE = Layout(Space)
+SPACE = Layout(Space, "n, K")
 view_trace, view_space = TRACE.view, SPACE.view

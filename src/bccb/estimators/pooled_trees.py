@@ -1,0 +1,279 @@
+r"""Pooled trees: the pooled logistic regression, with two scores of boosted trees as more features.
+
+When the number of outcomes has doubled, trees are fitted on all that is in the store, with the arm
+as one more feature: F(x, k). Their scores
+
+    base score F(x, 0),    lift score of treatment k F(x, k) - F(x, 0),
+
+each less its average, become features of the pooled model (:mod:`.pooled_logistic`): u(z) has the
+base score, r(z) of treatment k its lift score. The model learns all rows again, from the prior, and
+goes on from there. So it keeps what it is good at, exploration, calibration and probabilities, and
+where trees know nothing their weights stay near zero.
+
+Trees that have seen a row know its outcome. So the rows are in FOLDS folds, each with trees fitted
+on the others: a row in the store has the scores of the trees that did not see it, and a new user
+has the average over all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Annotated, NamedTuple
+
+import numpy as np
+
+from bccb.errors import FitError
+from bccb.estimators import pooled_logistic, pooled_prior, trees
+from bccb.estimators.pooled_logistic import FAR, NEAR, NEAR_BASE, PARAMETERS, SCALE, kernels_with
+from bccb.estimators.pooled_prior import Prior, prior_mean
+from bccb.estimators.pooled_prior import default_variance as pooled_default
+from bccb.estimators.pooled_prior import prior_variance as pooled_variance
+from bccb.estimators.trees import raw_score
+from bccb.kernels.component import Component, Parameter
+from bccb.kernels.jit import bind, jit
+from bccb.kernels.layout import Layout
+from bccb.kernels.linalg import span_dot
+from bccb.kernels.scaling import Scaler, standardise_and_keep, view_scaler
+from bccb.kernels.soundness import LARGE, within
+from bccb.kernels.store import Rows
+from bccb.types import Floats, Ints
+
+FOLDS, TREES, FORKS, LEAVES = 3, 60, trees.FORKS, trees.LEAVES
+FAR_SCORE = 4.0  # logits at which scores are cut
+
+
+class State(NamedTuple):
+    """The pooled model's, with m = 2d + 2 and q = d + 3, and trees."""
+
+    base_spread: float
+    lift: float
+    lift_spread: float
+    lift_variation: float
+    lift_slope: float
+    prior_strength: float
+    optimism: float
+    forgetting: float
+    score_spread: float
+    lift_score_spread: float
+    theta: Annotated[Floats, "D"]
+    covariance: Annotated[Floats, "D", "D"]
+    variances: Annotated[Floats, "3"]
+    step: Annotated[Floats, "2"]
+    base: Annotated[Floats, "3"]
+    treated: Annotated[Floats, "K"]
+    effect: Annotated[Floats, "K"]
+    gradient: Annotated[Floats, "K", "q"]
+    grown: Annotated[Floats, "1"]  # 1 once there are trees
+    centre: Annotated[Floats, "K + 1"]  # the average of each score
+    start: Annotated[Floats, "FOLDS"]
+    feature: Annotated[Floats, "FOLDS", "TREES", "FORKS"]  # of d features, then the arm
+    threshold: Annotated[Floats, "FOLDS", "TREES", "FORKS"]
+    leaf: Annotated[Floats, "FOLDS", "TREES", "LEAVES"]
+    u: Annotated[Floats, "m"]  # work space
+    r: Annotated[Floats, "q"]  # work space
+    g: Annotated[Floats, "q"]  # work space
+    column: Annotated[Floats, "D"]  # work space
+    x: Annotated[Floats, "d + 1"]  # work space: features as given, then an arm
+    scores: Annotated[Floats, "K + 1"]  # work space: the scores of x
+
+
+LAYOUT = Layout(State, m="2 * d + 2", q="d + 3", D="m + K * q")
+
+
+# Inputs
+
+
+@jit
+def write_scores(state: State, fold: int) -> None:
+    """Write the scores of x by the trees of one fold, or of all if it is negative."""
+    x, K = state.x, state.treated.shape[0]
+    first, last = (0, FOLDS) if fold < 0 else (fold, fold + 1)
+    for arm in range(K + 1):
+        x[x.shape[0] - 1] = arm
+        total = 0.0
+        for f in range(first, last):
+            own = state.feature[f], state.threshold[f], state.leaf[f]
+            total += raw_score(state.start[f], own[0], own[1], own[2], x)
+        state.scores[arm] = total / (last - first)
+        if arm > 0:
+            state.scores[arm] -= state.scores[0]
+
+
+@jit
+def write_inputs(state: State, z: Floats) -> float:
+    """Write u(z) and r(z), with scores by all trees; return the base score w . u."""
+    d = (z.shape[0] - 1) // 2
+    if state.grown[0] > 0.0:
+        for j in range(d):
+            state.x[j] = z[d + 1 + j]
+        write_scores(state, -1)
+    return write_given(state, z)
+
+
+@jit
+def write_given(state: State, z: Floats) -> float:
+    """Write u(z) and r(z), with scores that are given; return the base score w . u."""
+    d = (z.shape[0] - 1) // 2
+    for j in range(d):
+        near = min(max(z[j], -NEAR), NEAR)
+        state.u[j] = min(max(z[j], -FAR), FAR)
+        state.u[d + j] = SCALE * near
+        state.r[j] = near
+    state.u[2 * d] = min(max(state.scores[0] - state.centre[0], -FAR_SCORE), FAR_SCORE)
+    state.u[2 * d + 1] = 1.0
+    base = span_dot(state.theta, 0, state.u)
+    state.r[d] = 0.0
+    if state.base[2] > 0.0:
+        score = (base - state.base[1]) / math.sqrt(state.base[2])
+        state.r[d] = min(max(score, -NEAR_BASE), NEAR_BASE)
+    state.r[d + 2] = 1.0
+    return base
+
+
+@jit
+def write_lift(state: State, k: int) -> None:
+    """Write the lift score of treatment k + 1."""
+    score = state.scores[k + 1] - state.centre[k + 1]
+    state.r[state.r.shape[0] - 2] = min(max(score, -FAR_SCORE), FAR_SCORE)
+
+
+# The prior
+
+
+@jit
+def default_variance(state: State, group: int) -> float:
+    """The first prior variance of a group: features, base score, lift score."""
+    if group == 2:
+        return state.lift_score_spread**2
+    return pooled_default(state, group)
+
+
+@jit
+def prior_variance(state: State, i: int) -> float:
+    """The prior variance of weight i."""
+    if i == state.u.shape[0] - 2:
+        return state.score_spread**2
+    return pooled_variance(state, i)
+
+
+PRIOR = Prior(prior_mean, prior_variance, default_variance)
+OWN = {
+    "write_inputs": write_inputs,
+    "write_lift": write_lift,
+    "prior_variance": prior_variance,
+    "default_variance": default_variance,
+}
+KERNELS = kernels_with("pooled-trees", OWN)
+learn_given: Callable[..., None] = bind(
+    pooled_logistic.learn_estimator, "pooled-trees-given", {**KERNELS, "write_inputs": write_given}
+)
+
+
+def start(memory: Floats, d: int, K: int) -> None:
+    """The prior, without trees."""
+    pooled_prior.begin(LAYOUT.view(memory, d, K), PRIOR)
+
+
+def sound(memory: Floats, d: int, K: int) -> bool:
+    """Whether memory holds a posterior, averages over users, and trees."""
+    state = LAYOUT.view(memory, d, K)
+    return (
+        pooled_prior.is_sound(state, PRIOR)
+        and trees.sound(state.start, state.feature, state.leaf, d)
+        and within(state.grown, 0.0, 1.0)
+        and within(state.centre, -LARGE, LARGE)
+        and within(state.scores, -LARGE, LARGE)
+    )
+
+
+# Fitting
+
+
+def refit(estimator: Floats, scaler: Floats, d: int, K: int, rows: Rows) -> Floats:
+    """A new memory: trees fitted on the rows, and a pooled model that has learned them again."""
+    folds = rows.number % FOLDS
+    check(d, K, rows, folds)
+    memory = np.zeros(LAYOUT.size(d, K))
+    memory[: len(POOLED_TREES.parameters)] = estimator[: len(POOLED_TREES.parameters)]
+    start(memory, d, K)
+    state = LAYOUT.view(memory, d, K)
+    inputs: Floats = np.column_stack((rows.x, rows.arm.astype(np.float64)))
+    edges = [trees.edges_of(inputs[:, j]) for j in range(d + 1)]
+    inputs = trees.binned(inputs, edges)
+    for fold in range(FOLDS):
+        own = state.feature[fold], state.threshold[fold], state.leaf[fold]
+        y, x, weights = labelled(inputs, rows, folds != fold)
+        state.start[fold] = trees.write(trees.classifier(x, y, TREES, weights), *own, edges)
+    state.grown[0] = 1.0
+    scores = np.empty((len(rows.b), K + 1))
+    score_rows(state, rows.x, folds, scores)
+    state.centre[:] = np.average(scores, axis=0, weights=rows.b)
+    learn_rows(state, view_scaler(scaler, d), rows.x, rows.arm, rows.a, rows.b, scores)
+    return memory
+
+
+def check(d: int, K: int, rows: Rows, folds: Ints) -> None:
+    """Refuse rows that do not allow a fit."""
+    if d == 0:
+        raise FitError("there are no features: nothing to fit")
+    for fold in range(FOLDS):
+        others = folds != fold
+        missing = np.setdiff1d(np.arange(K + 1), rows.arm[others])
+        if missing.size:
+            raise FitError(f"no user in arm {missing[0]}: nothing to fit")
+        if not (rows.a[others] > 0.0).any() or not (rows.a[others] < rows.b[others]).any():
+            raise FitError("all users have the same outcome: nothing to fit")
+
+
+def labelled(inputs: Floats, rows: Rows, chosen: Ints) -> tuple[Floats, Floats, Floats]:
+    """Outcomes, inputs and weights: evidence (a, b) is a conversions and b - a others."""
+    yes, no = chosen & (rows.a > 0.0), chosen & (rows.a < rows.b)
+    y = np.repeat([1.0, 0.0], [np.count_nonzero(yes), np.count_nonzero(no)])
+    weights = np.concatenate((rows.a[yes], (rows.b - rows.a)[no]))
+    return y, np.concatenate((inputs[yes], inputs[no])), weights
+
+
+@jit
+def score_rows(state: State, xs: Floats, folds: Ints, scores: Floats) -> None:
+    """The scores of rows, each by the trees that did not see it."""
+    for i in range(xs.shape[0]):
+        for j in range(xs.shape[1]):
+            state.x[j] = xs[i, j]
+        write_scores(state, folds[i])
+        for arm in range(scores.shape[1]):
+            scores[i, arm] = state.scores[arm]
+
+
+@jit
+def learn_rows(
+    state: State, scaler: Scaler, xs: Floats, arms: Ints, a: Floats, b: Floats, scores: Floats
+) -> None:
+    """Learn rows with given scores, one after the other."""
+    z = np.empty(2 * xs.shape[1] + 1)
+    for i in range(xs.shape[0]):
+        standardise_and_keep(scaler, xs[i], z)
+        for arm in range(scores.shape[1]):
+            state.scores[arm] = scores[i, arm]
+        learn_given(state, z, arms[i], a[i], b[i])
+
+
+POOLED_TREES = Component(
+    name="pooled-trees",
+    about="pooled logistic with boosted trees",
+    parameters={
+        **PARAMETERS,
+        "score_spread": Parameter(
+            1.0, 1e-6, 1e3, "how much the trees' base score may count, in logits per logit"
+        ),
+        "lift_score_spread": Parameter(
+            0.5, 1e-6, 1e3, "how much the trees' lift score may count, in logits per logit"
+        ),
+    },
+    layout=LAYOUT,
+    start=start,
+    sound=sound,
+    reads="robust and raw",
+    refit=refit,
+    kernels={key: KERNELS[key] for key in ("predict", "learn_estimator", "sum_effects")},
+)
