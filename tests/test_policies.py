@@ -392,7 +392,8 @@ def test_the_first_price_is_that_of_the_end_of_history(
     n = min(rows, budget_forecast.WINDOW)
     assert pacer.seen[0] == n
     parts = policy.kernels["view"](policy.counts, policy.memory)
-    effects, spread, z = np.empty((n, treatments)), np.empty(treatments), np.empty(D + 1)
+    effects, spread = np.empty((n, treatments)), np.empty(treatments)
+    z = np.empty(policy.kernels["COPIES"] * D + 1)
     for i in range(n):
         policy.kernels["prepare"](parts.scaler, log.features[rows - n + i], z)
         policy.kernels["predict"](parts.estimator, z, effects[i], spread)
