@@ -1,20 +1,42 @@
-"""Fitting again: inside observe, by hand, elsewhere; always the same state."""
+"""Fitting again: inside observe, by hand or elsewhere, what is learned is the same to the bit."""
 
 from __future__ import annotations
 
+import math
+import pickle
+import sys
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import pytest
+
 import bccb
 from bccb import fitting
-from bccb.data.worlds import make_world
+from bccb.data.worlds import make_world, trial_in
+from bccb.errors import MissingExtraError, StateError
+from bccb.estimators.pooled_trees import POOLED_TREES
 from bccb.evaluate.live import live, outcomes_in
+from bccb.evaluate.replay import replay
+from bccb.kernels import counts as count
+from bccb.kernels.scaling import SCALER, standardise_and_keep, view_scaler
+from bccb.kernels.store import view_store
+from bccb.policy import from_bytes
+from bccb.types import Floats
 
 USERS = 4_500
-WORLD = make_world("bump", USERS, seed=3)
+WORLD, THREE = make_world("bump", USERS, seed=3), make_world("three", 2_500, seed=3)
 OUTCOMES = outcomes_in(WORLD)
+D = WORLD.features.shape[1]
+compiled = pytest.mark.compiled
 
 
-def made() -> bccb.Policy:
-    d = WORLD.features.shape[1]
-    return bccb.make("pooled-trees", budget=2_000, horizon=2 * USERS, features=d, seed=7)
+def made(window: float | None = None, fits_itself: bool = True, seed: int = 7) -> bccb.Policy:
+    policy = bccb.make(
+        "pooled-trees", budget=2_000, horizon=2 * USERS, features=D, seed=seed, window=window
+    )
+    policy.fits_itself = fits_itself
+    return policy
 
 
 def lived(policy: bccb.Policy, users: int) -> bccb.Policy:
@@ -26,33 +48,300 @@ def lived(policy: bccb.Policy, users: int) -> bccb.Policy:
     return policy
 
 
+def lived_late(policy: bccb.Policy, first: int, last: int, delay: int = 100) -> bccb.Policy:
+    """One user at a time, whose conversions are reported later, and zeros of every third."""
+    for i in range(first, last):
+        decision = policy.decide(WORLD.features[i], float(WORLD.costs[i, 0]), at=float(i))
+        REPORTS[policy].setdefault(i + 1 + (i * 37) % delay, []).append(decision)
+        for each in REPORTS[policy].pop(i, []):
+            y = OUTCOMES[each.number - 1, each.action]
+            if y > 0.0 or each.number % 3 == 0:
+                policy.observe(each, y, at=float(i))
+    return policy
+
+
+REPORTS: dict[bccb.Policy, dict[int, list[bccb.Decision]]] = defaultdict(dict)
+
+
+def estimator_of(policy: bccb.Policy) -> Floats:
+    return policy.memory[policy.counts[count.AT_ESTIMATOR] : policy.counts[count.AT_EXPLORER]]
+
+
+def state_of(policy: bccb.Policy) -> tuple[Any, ...]:
+    """What the estimator has learned, without its work space."""
+    state: Any = POOLED_TREES.layout.view(estimator_of(policy), D, 1)
+    return tuple(state[: state._fields.index("u")])
+
+
+def same(one: bccb.Policy, other: bccb.Policy) -> bool:
+    return (one.counts.tobytes(), one.memory.tobytes()) == (
+        other.counts.tobytes(),
+        other.memory.tobytes(),
+    )
+
+
+@compiled
 def test_a_fit_within_observe_is_a_fit_by_hand() -> None:
-    own, by_hand = lived(made(), 2_100), made()
-    by_hand.fits_itself = False
-    lived(by_hand, 1_999)
-    due = [by_hand.fit_due]
-    lived(by_hand, 1)
-    due.append(by_hand.fit_due)
-    assert by_hand.fit()
-    assert [*due, by_hand.fit_due] == [False, True, False]
+    own, by_hand = lived(made(), 2_100), made(fits_itself=False)
+    due = [lived(by_hand, 1_999).fit_due, lived(by_hand, 1).fit_due, by_hand.fit(), by_hand.fit_due]
+    assert due == [False, True, True, False]
     lived(by_hand, 100)
     assert own.fits == by_hand.fits == 1
-    assert own.memory.tobytes() == by_hand.memory.tobytes()
+    assert same(own, by_hand)
 
 
-def test_a_job_that_is_applied_at_once_is_a_fit() -> None:
-    one, other = made(), made()
-    one.fits_itself = other.fits_itself = False
-    lived(one, 2_000)
-    lived(other, 2_000)
-    one.fit()
-    other.apply_fit(fitting.run(other.fit_job()))
-    assert one.memory.tobytes() == other.memory.tobytes()
+@compiled
+def test_a_list_of_outcomes_is_learned_as_one_after_the_other() -> None:
+    policies = one, many = made(), made()
+    decisions = [
+        policy.decide_many(WORLD.features, WORLD.costs[:, 0])[:4_200] for policy in policies
+    ]
+    ys = [OUTCOMES[i, decision.action] for i, decision in enumerate(decisions[0])]
+    for decision, y in zip(decisions[0], ys, strict=True):
+        one.observe(decision, y)
+    many.observe_many(decisions[1], ys)
+    assert one.fits == many.fits == 2
+    assert same(one, many)
 
 
-def test_live_decides_as_one_call_after_the_other() -> None:
-    policy, driven = made(), made()
+def test_a_job_that_is_run_elsewhere_and_applied_at_once_is_a_fit() -> None:
+    one, other = lived(made(), 300), lived(made(), 300)
+    assert one.fit()
+    job = pickle.loads(pickle.dumps(other.fit_job()))
+    before = other.memory.tobytes()
+    fitted = fitting.run(job)
+    assert other.memory.tobytes() == before
+    other.apply_fit(pickle.loads(pickle.dumps(fitted)))
+    assert same(one, other)
+
+
+def test_a_fit_that_is_applied_later_learns_what_came_since_row_by_row() -> None:
+    policy = lived(made(), 300)
+    fitted = fitting.run(policy.fit_job())
+    assert fitted.estimator is not None
+    lived(policy, 200)
+    memory, scaler = fitted.estimator.copy(), view_scaler(policy.memory[: SCALER.size(D)], D)
+    rows, z = view_store(policy.memory, D, 1).row[300:500], np.empty(2 * D + 1)
+    assert rows[:, 5:].tolist() == WORLD.features[300:500].tolist()
+    for _, _, arm, a, b, *x in rows.tolist():
+        standardise_and_keep(scaler, np.array(x), z)
+        POOLED_TREES.kernels["learn_estimator"](
+            POOLED_TREES.layout.view(memory, D, 1), z, int(arm), a, b
+        )
+    policy.apply_fit(fitted)
+    assert estimator_of(policy).tobytes() == memory.tobytes()
+    assert (policy.fits, view_store(policy.memory, D, 1).tried[0]) == (1, 300.0)
+
+
+@compiled
+def test_live_and_replay_decide_as_one_call_after_the_other() -> None:
+    policy, driven = lived(made(), USERS), made()
     live(driven, WORLD)
-    lived(policy, USERS)
     assert policy.fits == driven.fits == 2
-    assert policy.memory.tobytes() == driven.memory.tobytes()
+    assert same(policy, driven)
+    log, replayed, called = trial_in(WORLD, seed=1), made(), made()
+    replay(replayed, log)
+    for i in range(USERS):
+        decision = called.decide(log.features[i], float(log.costs[i, 0]))
+        if decision.action == log.actions[i]:
+            called.observe(decision, log.outcomes[i])
+        else:
+            called.refund(round(decision.cost * 1e6))
+            called._waiting.pop(decision.number)
+    assert replayed.fits == called.fits == 1
+    assert estimator_of(replayed).tobytes() == estimator_of(called).tobytes()
+
+
+@compiled
+def test_a_saved_policy_goes_on_to_the_bit() -> None:
+    policy = lived(made(), 2_500)
+    kept = policy.to_bytes()
+    assert len(kept) < 8 * (len(policy.memory) / 10)
+    again = from_bytes(kept)
+    assert (again.fits, again.fit_due) == (1, False)
+    assert same(policy, again)
+    lived(policy, 1_700)
+    lived(again, 1_700)
+    assert policy.fits == 2
+    assert same(policy, again)
+
+
+@compiled
+def test_a_snapshot_has_used_rows_alone_and_restores_all() -> None:
+    policy, other = lived(made(), 2_100), made()
+    kept = policy.snapshot()
+    assert len(kept) == policy.sizes[0] < 8 * len(policy.memory) / 10
+    other.restore(kept)
+    assert same(policy, other)
+    for wrong in (kept[:-8], kept + bytes(8), kept[:-3]):
+        with pytest.raises(StateError, match="is not one of this pooled-trees"):
+            other.restore(wrong)
+    assert same(policy, other)
+
+
+@compiled
+def test_a_policy_adopts_the_outcomes_of_another_and_fits_on_them() -> None:
+    source, policy = lived(made(), 2_100), made(seed=8)
+    policy.adopt(source)
+    assert estimator_of(policy).tobytes() == estimator_of(source).tobytes()
+    assert len(policy.fit_job().rows.b) == 2_100
+    assert not policy.fit_due
+
+
+@compiled
+@pytest.mark.parametrize("rows", [1_500, 2_500])
+def test_history_is_fitted_once_if_it_is_long_enough(rows: int) -> None:
+    log = trial_in(WORLD, seed=1).take(np.arange(rows))
+    policy, by_hand = made(), made(fits_itself=False)
+    policy.learn(log)
+    assert policy.fits == int(rows >= 2_000)
+    assert len(policy.fit_job().rows.b) == rows
+    by_hand.kernels["absorb"](
+        *(by_hand.counts, by_hand.memory, log.features, log.actions, log.outcomes, by_hand._space)
+    )
+    if rows >= 2_000:
+        by_hand.fit()
+    for one, other in zip(*map(state_of, (policy, by_hand)), strict=True):
+        assert np.array_equal(one, other)
+    price = policy.decide(WORLD.features[0], 0.5).price
+    assert price > 0.0  # the pacer has noted the last rows
+
+
+@compiled
+def test_several_treatments_have_trees_and_lifts_of_their_own() -> None:
+    policy = bccb.make("pooled-trees", budget=1_000, horizon=4_000, features=12, treatments=3)
+    live(policy, THREE)
+    assert policy.fits == 1
+    state = POOLED_TREES.layout.view(estimator_of(policy), 12, 3)
+    assert state.feature.max() == 12  # the arm
+    assert len(set(state.scores.tolist())) > 2
+    assert from_bytes(policy.to_bytes()).fits == 1
+
+
+# Outcomes that come late
+
+
+@compiled
+def test_users_who_wait_are_rows_with_what_was_learned_of_them() -> None:
+    policy = lived_late(made(window=400.0, fits_itself=False), 0, 1_200)
+    pending, store = policy.pending, view_store(policy.memory, D, 1)
+    assert pending is not None
+    rows = policy.fit_job().rows
+    assert rows.b.sum() == pytest.approx(store.learned[0], rel=1e-12)
+    assert len(set(rows.user.tolist())) == len(rows.user)
+    waiting = {
+        number: pending.ring.weight[pending.place(number)] for number in pending.open_numbers()
+    }
+    for user, arm, a, b, x in zip(rows.user, rows.arm, rows.a, rows.b, rows.x, strict=True):
+        assert x.tolist() == WORLD.features[user - 1].tolist()
+        if user in waiting:
+            assert (a, b) == (0.0, waiting[user])
+        else:
+            assert b == 1.0
+            assert a in (0.0, OUTCOMES[user - 1, arm])
+    assert 0 < len(waiting) < 500
+    assert sum(weight == 0.0 for weight in waiting.values()) == len(waiting) + store.rows[0] - len(
+        rows.b
+    )
+
+
+@compiled
+def test_a_fit_that_is_applied_later_has_learned_every_weight_once() -> None:
+    policy = lived_late(made(window=400.0, fits_itself=False), 0, 1_000)
+    fitted = fitting.run(policy.fit_job())
+    lived_late(policy, 1_000, 1_500)
+    policy.apply_fit(fitted)
+    learned = POOLED_TREES.layout.view(estimator_of(policy), D, 1).base[0]
+    assert learned == pytest.approx(view_store(policy.memory, D, 1).learned[0], rel=1e-9)
+
+
+@compiled
+def test_late_users_are_driven_as_one_call_after_the_other() -> None:
+    policy, other, window = made(), made(window=500.0), 500.0
+    delays = np.random.default_rng(5).exponential(150.0, USERS)
+    live(policy, WORLD, delays=delays, window=window)
+    due: dict[int, list[bccb.Decision]] = defaultdict(list)
+    for i in range(USERS):
+        other.advance(float(i))
+        for decision in due[i]:
+            other.observe(decision, 1, at=float(i))
+        decision = other.decide(WORLD.features[i], cost=WORLD.costs[i], at=float(i))
+        reported = max(math.ceil(i + delays[i]), i + 1)
+        if OUTCOMES[i, decision.action] and reported - i <= window:
+            due[reported].append(decision)
+    assert policy.fits == other.fits == 2
+    assert same(policy, other)
+    again = from_bytes(other.to_bytes())
+    assert same(again, other)
+    again.fit()
+    other.fit()
+    assert same(again, other)
+
+
+@compiled
+def test_very_many_who_wait_are_a_sample_that_counts_for_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    policy = lived_late(made(window=1_000.0, fits_itself=False), 0, 1_200, delay=2_000)
+    whole = policy.fit_job().rows
+    monkeypatch.setattr(fitting, "ROWS", 300)
+    rows = policy.fit_job().rows
+    waiting = whole.user[whole.b < 1.0]
+    assert len(waiting) > 600
+    assert 0 < np.isin(rows.user, waiting).sum() <= 300
+    assert rows.b.sum() == pytest.approx(whole.b.sum(), rel=0.1)
+
+
+# What cannot be
+
+
+def test_rows_that_do_not_allow_a_fit_change_nothing_but_the_next_count() -> None:
+    policy = made()
+    for i in range(100):
+        policy.observe(policy.decide(WORLD.features[i], float(WORLD.costs[i, 0])), 0.0)
+    before = estimator_of(policy).tobytes()
+    assert not policy.fit()
+    assert estimator_of(policy).tobytes() == before
+    assert (policy.fits, view_store(policy.memory, D, 1).tried[0]) == (0, 100.0)
+
+
+def test_other_policies_are_not_fitted_again() -> None:
+    policy = bccb.make("pooled-bayes", budget=1, horizon=10, features=1)
+    assert (policy.fit_due, policy.fits) == (False, 0)
+    with pytest.raises(StateError, match="pooled-logistic is not fitted again"):
+        policy.fit()
+
+
+def test_what_was_fitted_for_another_policy_is_refused() -> None:
+    one, other = lived(made(), 100), bccb.make("pooled-trees", budget=1, horizon=9, features=2)
+    fitted = fitting.run(one.fit_job())
+    with pytest.raises(StateError, match="for another policy"):
+        other.apply_fit(fitted)
+
+
+@compiled
+def test_without_scikit_learn_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = lived(made(), 1_999)
+    kept = policy.to_bytes()
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    what = r"scikit-learn is not installed: pip install 'bccb\[lab\]'"
+    with pytest.raises(MissingExtraError, match=what):
+        made()
+    again = from_bytes(kept)
+    with pytest.raises(MissingExtraError, match=what):
+        lived(again, 1)
+    assert (again.decisions, again.waiting, again.fit_due) == (2_000, 0, True)  # it was learned
+    again.fits_itself = False
+    lived(again, 10)
+    history = trial_in(WORLD).take(np.arange(50))
+    new = from_bytes(made_bytes())
+    before = new.memory.tobytes()
+    with pytest.raises(MissingExtraError, match=what):
+        new.learn(history)
+    assert new.memory.tobytes() == before
+
+
+def made_bytes() -> bytes:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delitem(sys.modules, "sklearn")
+        return made().to_bytes()

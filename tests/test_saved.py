@@ -38,12 +38,15 @@ def saved(name: str, treatments: int) -> bytes:
     """A policy that has learned something, with decisions that wait."""
     generator = np.random.default_rng(1)
     policy = bccb.make(name, budget=9, horizon=200, features=D, treatments=treatments, seed=3)
-    if policy.needs_history:
+    refitted = policy.composition.refitted
+    if policy.needs_history or refitted:
         policy.learn(history(treatments))
     for i in range(COUNT):
         decision = policy.decide(*user(generator, treatments))
         if i % 5:
             policy.observe(decision, float(generator.random() < 0.3))
+        if i == COUNT // 2 and refitted:
+            assert policy.fit()
     return policy.to_bytes()
 
 
@@ -137,8 +140,8 @@ def _corrupt_memory(parts: Parts, generator: np.random.Generator) -> None:
     """Write into the memory: anywhere, or among the parameters and what is least in number."""
     memory, counts = parts["memory"], parts["counts"]
     d, K = int(counts[count.FEATURES]), int(counts[count.TREATMENTS])
-    edges = [0, *counts[count.AT_ESTIMATOR :].tolist()]
-    part = int(generator.integers(0, 4))
+    edges = [0, *counts[count.AT_ESTIMATOR :].tolist(), len(memory)]
+    part = int(generator.integers(0, 5))
     begin, end = edges[part], edges[part + 1]
     if begin == end:
         return
@@ -195,7 +198,7 @@ ALTERED: dict[str, Callable[[Parts], bytes]] = {
     "to come": lambda parts: written(parts, waiting=parts["waiting"] + [COUNT, 0, 0]),
     "one more": lambda parts: written(parts, more=np.zeros(1)),
     "newer": lambda parts: written({**parts, "header": {**parts["header"], "format": FORMAT + 1}}),
-    "older": lambda parts: written({**parts, "header": {**parts["header"], "format": FORMAT - 1}}),
+    "older": lambda parts: written({**parts, "header": {**parts["header"], "format": FORMAT - 2}}),
     "no object": lambda parts: written({**parts, "header": [1]}),
 }
 
@@ -328,3 +331,10 @@ def test_what_many_users_lead_to_can_be_saved(name: str) -> None:
 
 def test_a_loaded_policy_is_a_policy() -> None:
     assert isinstance(from_bytes(saved("bccb", 1)), Policy)
+
+
+def test_a_file_of_the_version_before_is_read() -> None:
+    kept = saved("pooled-bayes", 1)
+    parts = parts_of(kept)
+    parts["header"]["format"] = 6
+    assert from_bytes(written(parts)).to_bytes() == kept

@@ -9,14 +9,12 @@ import numpy as np
 from bccb import checks
 from bccb.errors import InputError
 from bccb.kernels import counts as count
-from bccb.kernels.counts import MOST_FEATURES, MOST_TREATMENTS, MOST_USERS
+from bccb.kernels.counts import MOST_FEATURES, MOST_MEMORY, MOST_TREATMENTS, MOST_USERS
 from bccb.money import budget_in_micros
 from bccb.pending import Pending
 from bccb.policy import Policy
 from bccb.spec import Spec
 from bccb.types import Log
-
-MOST_MEMORY = 100_000_000  # float64 numbers, 800 MB
 
 
 def assemble(

@@ -111,7 +111,7 @@ class Composition:
 
 
 @cache
-def compose(composition: Composition) -> dict[str, Callable[..., Any]]:
+def compose(composition: Composition) -> dict[str, Any]:
     """The drivers of a composition and its kernels, by name; more drivers can be bound to them."""
     estimator, explorer, pacer = composition.components
     kernels: dict[str, Any] = {

@@ -15,6 +15,7 @@ from bccb.intervals import Interval
 from bccb.kernels import counts as count
 from bccb.kernels.counts import MOST_USERS
 from bccb.kernels.sample import view_sample
+from bccb.kernels.store import unused, whole_memory
 from bccb.kernels.users import first_refused, refusal
 from bccb.money import MICROS, MOST_MONEY
 from bccb.outcome import KNOWN_WEIGHT
@@ -282,6 +283,7 @@ class Machine:
         checks.instance("log", log, Log, "a Log, such as read_log gives")
         self.check(log.features.shape[1], log.treatments)
         estimator = self.composition.components[0]
+        estimator.check_installed()
         if estimator.fit is not None:
             at, end = self.counts[count.AT_ESTIMATOR], self.counts[count.AT_EXPLORER]
             estimator.fit(self.memory[at:end], log)
@@ -325,41 +327,58 @@ class Machine:
         same = self.composition == other.composition and self.parameters == other.parameters
         if not same or self.memory.shape != other.memory.shape or self.decisions:
             raise StateError(f"{self.name} cannot adopt what {other.name} has learned")
-        self.remember(other.memory.tobytes())
+        self.remember(other.used_memory().tobytes())
         self.counts[count.HISTORY] = other.counts[count.HISTORY] + other.decisions
         self.needs_history = other.needs_history
 
     def remember(self, memory: bytes) -> None:
         """Start with the memory of a policy that has the same components and parameters."""
-        end = self.counts[count.END]
-        self.memory[:end] = np.frombuffer(memory)[:end]
+        given, end = np.frombuffer(memory), self.counts[count.END]
+        self.memory[:end] = given[:end]
         self.memory[end:] = 0.0  # others were treated by the other policy
+        if self.composition.refitted:
+            store = end + self.composition.sample_size(self.features)
+            self.memory[store : len(given)] = given[store:]
         self.counts[count.HISTORY] = 0
         self.needs_history = False
 
     # Saving
 
+    def used_memory(self) -> Floats:
+        """The memory without its end, where rows of the store are not used."""
+        if not self.composition.refitted:
+            return self.memory
+        return self.memory[: len(self.memory) - unused(self.memory, self.features, self.treatments)]
+
     @property
     def sizes(self) -> tuple[int, int]:
         """The bytes of a snapshot, and of one that an older version made, without a sample."""
         size = self.counts.nbytes
-        return size + self.memory.nbytes, size + 8 * int(self.counts[count.END])
+        return size + self.used_memory().nbytes, size + 8 * int(self.counts[count.END])
 
     def snapshot(self) -> bytes:
         """The state, without name and composition."""
-        return self.counts.tobytes() + self.memory.tobytes()
+        return self.counts.tobytes() + self.used_memory().tobytes()
 
     def restore(self, state: bytes) -> None:
         """Continue from what :meth:`snapshot` returned."""
         size = self.counts.nbytes
         checks.instance("a state", state, bytes, "what snapshot returned")
-        if len(state) not in self.sizes:
+        memory = self._whole(np.frombuffer(state[size:])) if len(state) % 8 == 0 else None
+        if memory is None:
             raise StateError(f"a state of {len(state)} bytes is not one of this {self.name}")
         self.counts[:] = np.frombuffer(state[:size], np.int64)
-        memory = np.frombuffer(state[size:])
-        self.memory[: len(memory)] = memory
-        self.memory[len(memory) :] = 0.0  # older versions kept no sample
+        self.memory[:] = memory
         self.needs_history = bool(self.counts[count.HISTORY] == count.NOT_LEARNED)
+
+    def _whole(self, used: Floats) -> Floats | None:
+        """A memory from what :meth:`used_memory` returned, or an older version without a sample."""
+        size = len(self.memory)
+        if self.composition.refitted:
+            return whole_memory(used, size, self.features, self.treatments)
+        if len(used) not in (size, self.counts[count.END]):
+            return None
+        return np.append(used, np.zeros(size - len(used)))
 
     def check(self, features: int, treatments: int, where: str = "the log") -> None:
         """Refuse users whose numbers of features or treatments are not the policy's."""

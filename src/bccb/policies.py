@@ -116,8 +116,10 @@ def make(
     >>> make("bccb", budget=5_000, horizon=100_000, features=12, eta=0.05).parameters["eta"]
     0.05
     """
+    spec = spec_of(name).changed(**parameters)
+    spec.composition.components[0].check_installed()
     return assemble(
-        spec_of(name).changed(**parameters),
+        spec,
         budget=budget,
         horizon=horizon,
         features=features,

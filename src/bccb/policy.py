@@ -359,8 +359,8 @@ class Policy(Machine):
         waiting = np.array(rows, np.int64).reshape(-1, 3)
         return pack(
             Saved(
-                *(self.name, self._origin.policy, self.composition, self.counts, self.memory),
-                *(waiting, self.pending, self._measure),
+                *(self.name, self._origin.policy, self.composition, self.counts),
+                *(self.used_memory(), waiting, self.pending, self._measure),
             )
         )
 

@@ -1,8 +1,8 @@
 """Saved policies: arrays and a header in one file, which is checked before it is used.
 
-The file is NumPy's ``.npz``, not compressed and without pickles, so that reading it takes no more
-memory than its size. A file may come from anywhere: the policy read from it stays within its budget
-and its numbers stay finite.
+The file is NumPy's ``.npz``, not compressed and without pickles, so that reading it takes little
+more memory than its size. A file may come from anywhere: the policy read from it stays within its
+budget and its numbers stay finite.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from bccb import checks
 from bccb.composition import Composition
 from bccb.errors import InputError
 from bccb.kernels import counts as count
-from bccb.kernels import sample, scaling
-from bccb.kernels.counts import MOST_FEATURES, MOST_TREATMENTS, MOST_USERS
+from bccb.kernels import sample, scaling, store
+from bccb.kernels.counts import MOST_FEATURES, MOST_MEMORY, MOST_TREATMENTS, MOST_USERS
 from bccb.measured import Bytes, Measure
 from bccb.money import MOST_COST, MOST_MONEY
 from bccb.pending import Pending
 from bccb.types import Floats, Ints
 
-FORMAT = 6
+FORMAT = 7
+FORMATS = (6, FORMAT)  # that can be read; in 6 no policy had a store of outcomes
 SIGNATURE = b"PK"  # of every file that NumPy saves as .npz
 ARRAYS = ("header", "counts", "memory", "waiting", "delay", "marks", "users", "sums", "states")
 LONGEST_NAME = 100
@@ -82,13 +83,14 @@ def unpack(kept: bytes) -> Saved:
     try:
         files = _files(kept)
         header = json.loads(_array("header", files, np.uint8, 1).tobytes())
-        if header["format"] != FORMAT:
-            raise InputError("the format of a saved policy", header["format"], f"{FORMAT}")
+        if header["format"] not in FORMATS:
+            allowed = " or ".join(map(str, FORMATS))
+            raise InputError("the format of a saved policy", header["format"], allowed)
         composition = Composition.from_dict(header["composition"])
         name, id_ = _text("name", header["name"]), _text("id", header["id"])
         counts = _array("counts", files, np.int64, 1, count.COUNTS)
         _check_counts(counts, composition)
-        memory = _array("memory", files, np.float64, 1, _memory_size(counts, composition))
+        memory = _memory(files, counts, composition)
         waiting = _array("waiting", files, np.int64, 2)
         kept_pending = (
             _array("delay", files, np.float64, 1),
@@ -148,8 +150,19 @@ def _measure(
     return measure
 
 
-def _memory_size(counts: Ints, composition: Composition) -> int:
-    return composition.memory_size(int(counts[count.FEATURES]), int(counts[count.TREATMENTS]))
+def _memory(files: dict[str, bytes], counts: Ints, composition: Composition) -> Floats:
+    """The memory; of a store of outcomes only the rows that are used are in the file."""
+    d, K = int(counts[count.FEATURES]), int(counts[count.TREATMENTS])
+    size = composition.memory_size(d, K)
+    if not composition.refitted:
+        memory: Floats = _array("memory", files, np.float64, 1, size)
+        return memory
+    if size > MOST_MEMORY:
+        raise InputError("features x treatments of a saved policy", f"{d:,} x {K:,}", "fewer")
+    whole = store.whole_memory(_array("memory", files, np.float64, 1), size, d, K)
+    if whole is None:
+        raise InputError("the outcomes in a saved policy", "damaged", "as they were saved")
+    return whole
 
 
 def _files(kept: bytes) -> dict[str, bytes]:
@@ -228,6 +241,8 @@ def _check_memory(counts: Ints, composition: Composition, memory: Floats) -> Non
         part.check(memory[end - part.layout.size(d, K) : end], d, K)
     if composition.has_posterior and not sample.sound(memory[ends[-1] :], d, K):
         raise InputError("the sample of treated users", "damaged", "as it was saved")
+    if composition.refitted and not store.sound(memory, d, K):
+        raise InputError("the outcomes in a saved policy", "damaged", "as they were saved")
 
 
 def _check_waiting(counts: Ints, waiting: Ints) -> None:

@@ -76,6 +76,7 @@ class State(NamedTuple):
     column: Annotated[Floats, "D"]  # work space
     x: Annotated[Floats, "d + 1"]  # work space: features as given, then an arm
     scores: Annotated[Floats, "K + 1"]  # work space: the scores of x
+    fresh: Annotated[Floats, "1"]  # work space: 1 if they are those of x by all trees
 
 
 LAYOUT = Layout(State, m="2 * d + 2", q="d + 3", D="m + K * q")
@@ -102,12 +103,20 @@ def write_scores(state: State, fold: int) -> None:
 
 @jit
 def write_inputs(state: State, z: Floats) -> float:
-    """Write u(z) and r(z), with scores by all trees; return the base score w . u."""
+    """Write u(z) and r(z), with scores by all trees; return the base score w . u.
+
+    Going down all trees takes as long as the rest. Who was decided on last is often who is learned
+    from next, so that the last scores are kept.
+    """
     d = (z.shape[0] - 1) // 2
     if state.grown[0] > 0.0:
+        same = state.fresh[0] > 0.0
         for j in range(d):
+            same = same and state.x[j] == z[d + 1 + j]
             state.x[j] = z[d + 1 + j]
-        write_scores(state, -1)
+        if not same:
+            write_scores(state, -1)
+            state.fresh[0] = 1.0
     return write_given(state, z)
 
 
@@ -181,7 +190,7 @@ def sound(memory: Floats, d: int, K: int) -> bool:
     return (
         pooled_prior.is_sound(state, PRIOR)
         and trees.sound(state.start, state.feature, state.leaf, d)
-        and within(state.grown, 0.0, 1.0)
+        and within(np.append(state.grown, state.fresh), 0.0, 1.0)
         and within(state.centre, -LARGE, LARGE)
         and within(state.scores, -LARGE, LARGE)
     )
@@ -275,5 +284,6 @@ POOLED_TREES = Component(
     sound=sound,
     reads="robust and raw",
     refit=refit,
+    check_installed=trees.check_installed,
     kernels={key: KERNELS[key] for key in ("predict", "learn_estimator", "sum_effects")},
 )

@@ -61,6 +61,7 @@ class Component:
     reads: Literal["raw", "standardised", "robust", "robust and raw"] = "raw"
     fit: Callable[[Floats, Log], None] | None = None  # learns a history at once, not row by row
     refit: Refit | None = None  # fits it again while the policy runs
+    check_installed: Callable[[], None] = lambda: None  # raises where a refit cannot be made
 
     def __post_init__(self) -> None:
         first = self.layout.scalars[: len(self.parameters)]

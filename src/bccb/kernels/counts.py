@@ -10,6 +10,7 @@ PROPOSED, EXPLORED, HISTORY, PLANNED, SINCE = range(7, 12)
 AT_ESTIMATOR, AT_EXPLORER, AT_PACER, END = range(12, 16)  # where the parts of the memory begin
 COUNTS = 16
 MOST_USERS, MOST_FEATURES, MOST_TREATMENTS = 2**53, 100_000, 1_000
+MOST_MEMORY = 100_000_000  # float64 numbers of a policy, 800 MB
 
 NOT_LEARNED = -1  # instead of a number of rows: history must be learned before the first decision
 

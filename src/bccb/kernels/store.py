@@ -156,6 +156,15 @@ def unused(memory: Floats, d: int, K: int) -> int:
     return int((store.row.shape[0] - store.rows[0]) * store.row.shape[1])
 
 
+def whole_memory(used: Floats, size: int, d: int, K: int) -> Floats | None:
+    """A memory of this size, from what is used of it; None where that cannot be."""
+    if not size - STORE.size(d, K) <= len(used) <= size:
+        return None
+    memory = np.append(used, np.zeros(size - len(used)))
+    rows = view_store(memory, d, K).rows
+    return memory if counted(rows) and unused(memory, d, K) == size - len(used) else None
+
+
 def sound(memory: Floats, d: int, K: int) -> bool:
     """Whether this can be a memory that ends with a store."""
     store = view_store(memory, d, K)
