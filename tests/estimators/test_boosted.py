@@ -7,7 +7,7 @@ import pytest
 
 from bccb.data import simulate
 from bccb.errors import FitError
-from bccb.estimators.boosted import BOOSTED, LAYOUT, TREES, fit, predict, score_of
+from bccb.estimators.boosted import BOOSTED, DEPTH, LAYOUT, TREES, fit, predict, score_of
 from bccb.estimators.trees import ALWAYS_LEFT, classifier
 from bccb.types import Floats, Log
 
@@ -33,7 +33,7 @@ def test_scores_are_those_of_scikit_learn_bit_for_bit(n: int, d: int, K: int) ->
     probabilities = []
     for arm in range(K + 1):
         model = classifier(
-            log.features[log.actions == arm], log.outcomes[log.actions == arm], TREES
+            log.features[log.actions == arm], log.outcomes[log.actions == arm], TREES, DEPTH
         )
         raw = [score_of(state, arm, np.append(row, 1.0)) for row in x]
         assert raw == model.decision_function(x).tolist()
@@ -52,7 +52,7 @@ def test_a_user_on_a_threshold_and_users_far_outside_go_where_scikit_learn_sends
     fit(memory, log)
     state = LAYOUT.view(memory, 2, 1)
     rows = log.actions == 0
-    model = classifier(log.features[rows], log.outcomes[rows], TREES)
+    model = classifier(log.features[rows], log.outcomes[rows], TREES, DEPTH)
     splits = state.threshold[0][(state.feature[0] == 0) & (state.threshold[0] < ALWAYS_LEFT)]
     assert len(splits)
     edges = np.unique([*splits, *np.nextafter(splits, np.inf), -1e100, 1e100])
@@ -89,7 +89,7 @@ def test_rare_outcomes_are_predicted_better_than_by_their_mean(n: int) -> None:
     """As scikit-learn's defaults are not: on new users they are far worse than the mean."""
     past, new = simulate(n, seed=900), simulate(60_000, seed=901)
     rows = past.actions == 1
-    model = classifier(past.features[rows], past.outcomes[rows], TREES)
+    model = classifier(past.features[rows], past.outcomes[rows], TREES, DEPTH)
     treated = new.actions == 1
     y, p = new.outcomes[treated], model.predict_proba(new.features[treated])[:, 1]
     mean = past.outcomes[rows].mean()

@@ -97,9 +97,12 @@ def test_who_converts_anyway_is_found_to_be_moved_less(sized: Sized) -> None:
 
 
 @pytest.mark.parametrize("optimism", [0.0, 0.5, 1.0, 3.0])
+@pytest.mark.parametrize("lift", [-2.0, 0.0, 0.3])
 @pytest.mark.parametrize(("d", "K"), [(0, 1), (3, 1), (2, 2)])
-def test_tau_is_that_of_a_lift_higher_by_optimism(d: int, K: int, optimism: float) -> None:
-    state = fresh(d, K, optimism=optimism)
+def test_tau_is_that_of_a_lift_higher_by_optimism(
+    d: int, K: int, lift: float, optimism: float
+) -> None:
+    state = fresh(d, K, optimism=optimism, lift=lift)
     learned = watched(state, *users(120, d, K, seed=2))
     error = np.sqrt(np.diag(state.covariance))
     for z in users(20, d, K, seed=9)[0]:
@@ -107,8 +110,10 @@ def test_tau_is_that_of_a_lift_higher_by_optimism(d: int, K: int, optimism: floa
         score = standardised(base, learned)
         expected = []
         for arm in range(1, K + 1):
-            constant = error[2 * d + arm * (d + 2)]  # the last of the arm's block
-            eta = design(z, arm, K, score) @ state.theta + optimism * constant
+            at = 2 * d + arm * (d + 2)  # the last of the arm's block
+            doubt = 3.0 * (error[at] - max(state.theta[at], 0.0))
+            more = optimism * max(error[at], doubt)
+            eta = design(z, arm, K, score) @ state.theta + more
             expected.append(special.expit(eta) - special.expit(base))
         np.testing.assert_allclose(predicted(state, z, K)[0], expected, rtol=1e-9, atol=1e-12)
 

@@ -159,7 +159,7 @@ def test_spread_is_that_of_the_difference_from_the_average_effect(
     d: int, K: int, optimism: float
 ) -> None:
     """The effects of those treated are those of the posterior mean, however hopeful it is."""
-    state, q = fresh(d, K, optimism=optimism), d + 2
+    state, q = fresh(d, K, optimism=optimism, lift=1.0), d + 2  # too sure to be doubted
     sober = state._replace(optimism=0.0)  # sees the same arrays
     effects: list[list[float]] = [[] for _ in range(K)]
     gradients: list[list[Floats]] = [[] for _ in range(K)]
@@ -251,18 +251,19 @@ def test_without_forgetting_not_even_a_rounding_is_forgotten() -> None:
 
 
 def test_all_is_forgotten_where_nothing_is_learned() -> None:
-    state = taught(fresh(2, 2, forgetting=0.02), *users(200, 2, 2, seed=6))
+    kept = fresh(2, 2, forgetting=0.02, prior_strength=1e9)
+    state = taught(kept, *users(200, 2, 2, seed=6))
     mean, variance = prior(2, 2)
     assert abs(state.theta - mean).max() > 0.5
     for _ in range(2_000):
         forget(state)
     np.testing.assert_allclose(state.theta, mean, atol=1e-12)
-    np.testing.assert_allclose(state.covariance, np.diag(variance), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(state.covariance, np.diag(variance), rtol=1e-8, atol=1e-12)
 
 
 def test_what_is_forgotten_goes_back_to_the_prior_variances_that_were_learned() -> None:
     state = taught(fresh(2, 2, forgetting=0.02), *users(200, 2, 2, seed=6))
-    state.variances[:] = 0.7, 0.4
+    state.variances[:] = 0.7, 0.7, 0.4
     for _ in range(2_000):
         forget(state)
     changed = {"lift_variation": math.sqrt(2 * 0.7), "lift_slope": math.sqrt(0.4)}

@@ -30,7 +30,9 @@ from bccb.kernels.layout import Layout
 from bccb.kernels.linalg import sigmoid
 from bccb.types import Floats, Log
 
-TREES, FORKS, LEAVES = 100, trees.FORKS, trees.LEAVES
+TREES, DEPTH = 100, 3  # as deep as in scikit-learn's GradientBoostingClassifier
+LEAVES = 1 << DEPTH
+FORKS = LEAVES - 1
 
 
 class State(NamedTuple):
@@ -55,7 +57,7 @@ def sound(memory: Floats, d: int, K: int) -> bool:
 def score_of(estimator: State, arm: int, z: Floats) -> float:
     """F_a"""
     feature, threshold = estimator.feature[arm], estimator.threshold[arm]
-    return raw_score(estimator.start[arm], feature, threshold, estimator.leaf[arm], z)
+    return raw_score(estimator.start[arm], feature, threshold, estimator.leaf[arm], z, DEPTH)
 
 
 @jit
@@ -70,7 +72,7 @@ def predict(estimator: State, z: Floats, effect: Floats, spread: Floats) -> bool
 
 def fit(memory: Floats, log: Log) -> None:
     """Fit every arm on ``log`` and write its trees; on failure write nothing."""
-    models = [trees.classifier(*rows, TREES) for rows in by_arm(log)]
+    models = [trees.classifier(*rows, TREES, DEPTH) for rows in by_arm(log)]
     state = LAYOUT.view(memory, log.features.shape[1], log.treatments)
     for arm, model in enumerate(models):
         own = state.feature[arm], state.threshold[arm], state.leaf[arm]

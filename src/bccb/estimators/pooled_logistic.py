@@ -17,10 +17,12 @@ of the exact posterior: with phi = (u, r in block k), s = phi' S phi and eta_0 =
     eta = eta_0 + s (a - b sigma(eta)),    h = b sigma'(eta),
     theta <- theta + S phi (a - b sigma(eta)),    S <- S - h / (1 + h s) S phi phi' S.
 
-How much lifts vary is learned, too: see ``pooled_prior``.
+On which features lifts depend, and how much, is learned, too: see ``pooled_prior``.
 
-The lift in tau_k is raised by ``optimism`` standard errors of its constant. A factor common to all
-users does not change their order, but treatments that may have an effect are tried. The spread of
+The lift in tau_k is raised by ``optimism`` standard errors e of its constant c, and by three times
+that where c is not above zero: by optimism max(e, 3 (e - max(c, 0))). A factor common to all users
+does not change their order, but a treatment that may have an effect is tried, and one that looks
+bad by chance stays in play. The spread of
 tau_k is that of its difference from the average effect t_k of the users treated so far,
 
     spread_k^2 = g' S_kk g,    g = sigma'(at that lift) r - max(tau_k / t_k, 0) mean gradient:
@@ -50,16 +52,13 @@ from typing import Any
 import numpy as np
 
 from bccb.estimators.pooled_prior import (
-    EVERY,
     LAYOUT,
     State,
     forget,
     learn_variances,
-    learned_variance,
     move,
     sound,
     start,
-    weights_at_once,
 )
 from bccb.kernels.component import Component, Parameter
 from bccb.kernels.jit import bind, jit
@@ -70,6 +69,7 @@ from bccb.types import Floats
 FAR, NEAR, NEAR_BASE = 5.0, 1.0, 2.0  # standard deviations at which features are cut
 SCALE = 1.5  # gives a feature that is cut at NEAR a standard deviation of about 1
 FLAT = 40.0  # beyond +-40, sigma is 0 or 1 to the last digit
+DOUBTFUL = 3.0  # times more optimism about a treatment that does not seem to work
 FEW = 10  # treated users before an average effect is used
 MEMORY = 2_000.0  # users over which averages run
 
@@ -99,6 +99,14 @@ def write_lift(state: State, k: int) -> None:
 
 
 @jit
+def raised(estimator: State, constant: int) -> float:
+    """What is added to the lifts of a treatment, whose 1 has this weight."""
+    error = math.sqrt(max(estimator.covariance[constant, constant], 0.0))
+    short = error - max(estimator.theta[constant], 0.0)
+    return float(estimator.optimism * max(error, DOUBTFUL * short))
+
+
+@jit
 def predict(estimator: State, z: Floats, effect: Floats, spread: Floats) -> bool:
     """tau_k, and the spread of its difference from the average effect."""
     base = write_inputs(estimator, z)
@@ -108,8 +116,8 @@ def predict(estimator: State, z: Floats, effect: Floats, spread: Floats) -> bool
     for k in range(effect.shape[0]):
         at = m + k * q
         write_lift(estimator, k)
-        error = math.sqrt(max(S[at + q - 1, at + q - 1], 0.0))
-        p = sigmoid(base + span_dot(estimator.theta, at, r) + estimator.optimism * error)
+        lift = span_dot(estimator.theta, at, r) + raised(estimator, at + q - 1)
+        p = sigmoid(base + lift)
         effect[k] = p - p_0
         average, times = estimator.effect[k], 0.0
         if estimator.treated[k] > FEW and average > 0.0:
@@ -145,9 +153,7 @@ def learn_estimator(estimator: State, z: Floats, arm: int, a: float, b: float) -
     p = sigmoid(mode(eta_0, s, a, b))
     h = b * p * (1.0 - p)
     move(theta, S, column, a - b * p, h / (1.0 + h * s))
-    if math.floor(estimator.base[0] / EVERY) > math.floor(seen / EVERY):
-        estimator.step[0] = 0.0
-    learn_variances(estimator, weights_at_once(estimator))
+    learn_variances(estimator, seen)
 
 
 @jit
@@ -217,7 +223,7 @@ def note_treated(estimator: State, k: int, b: float, p: float, p_0: float) -> No
 
 
 # in this order, because each may call those before it
-TEMPLATES = learned_variance, learn_variances, forget, predict, learn_estimator, sum_effects
+TEMPLATES = learn_variances, forget, predict, learn_estimator, sum_effects
 
 
 def kernels_with(name: str, own: Mapping[str, Any]) -> dict[str, Any]:
@@ -251,7 +257,7 @@ PARAMETERS = {
         0.3, 1e-6, 1e3, "how far the average lift may be from that, in logits"
     ),
     "lift_variation": Parameter(
-        0.15,
+        0.1,
         1e-6,
         1e3,
         "how much lifts are expected to differ between users, in logits; raise it where "
@@ -265,14 +271,13 @@ PARAMETERS = {
         "buyers do not respond",
     ),
     "prior_strength": Parameter(
-        5.0,
+        1.0,
         1e-6,
         1e9,
-        "how firmly the two widths above hold against the data, in sets of weights; a "
-        "large one keeps them",
+        "how firmly the two widths above hold against the data, in weights; a large one keeps them",
     ),
     "optimism": Parameter(
-        1.0,
+        0.3,
         0.0,
         10.0,
         "standard errors of the average lift that are added to it; keeps a treatment "

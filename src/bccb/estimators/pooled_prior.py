@@ -1,15 +1,15 @@
 r"""The prior of the pooled logistic regression, and how the posterior follows it.
 
-The weights v of r(z) are in groups, each with a prior variance: those of features, then those of
-each score that stands before the 1 at the end.
+Who responds usually depends on few features, and nobody knows on which. So each weight v of r(z),
+except that of the 1, has a prior variance of its own, which is learned: every 100 outcomes or more
+it takes a step of expectation maximisation, in which the default counts like prior_strength weights:
 
-How much lifts vary is learned. Every 500 outcomes, the prior variances of the weights v of
-features and of the base score take a step of expectation maximisation, in which the default counts
-like prior_strength sets of weights:
+    variance_i <- (prior_strength default_i + theta_i^2 + S_ii) / (prior_strength + 1).
 
-    variance <- (prior_strength n default + sum_i theta_i^2 + S_ii) / (prior_strength n + n).
-
-Mean and covariance follow the new prior weight by weight; in a wide model only some per outcome.
+A weight without evidence stays near zero, and one with evidence is soon free to grow, as under a
+prior with heavy tails (Student's t; MacKay 1994 and Tipping 2001 call it automatic relevance
+determination). Mean and covariance follow the new prior weight by weight; in a wide model only
+some per outcome.
 
 With ``forgetting`` f the weights drift: before each outcome theta - prior shrinks by 1 - f, and
 S becomes (1 - f)^2 S + (1 - (1 - f)^2) S_0.
@@ -17,6 +17,7 @@ S becomes (1 - f)^2 S + (1 - (1 - f)^2) S_0.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
 
@@ -29,7 +30,8 @@ from bccb.kernels.soundness import LARGE, MOST_SEEN, narrowed, within
 from bccb.types import Floats
 
 PRIOR_INTERCEPT, PRIOR_INTERCEPT_SPREAD = -3.0, 4.0  # rates from 0.002 % to 99 %
-EVERY = 500.0  # outcomes between two updates of the prior variances
+EVERY, MOST_EVERY = 100.0, 500.0  # outcomes between two updates of the prior variances
+PER_WEIGHT = 8.0  # such outcomes for each weight, so that updates cost little beside learning
 AT_ONCE = 2_000_000  # numbers of the covariance that such an update may change per outcome
 LEAST_VARIANCE, MOST_WEIGHT = 1e-30, 1e9  # far beyond what any prior leads to
 
@@ -47,8 +49,8 @@ class State(NamedTuple):
     forgetting: float
     theta: Annotated[Floats, "D"]  # w, then v_1 to v_K
     covariance: Annotated[Floats, "D", "D"]
-    variances: Annotated[Floats, "2"]  # the prior's: of features' weights, of the base score's
-    step: Annotated[Floats, "2"]  # weights that follow them so far, and the precision each gains
+    variances: Annotated[Floats, "K", "q - 1"]  # the prior's
+    step: Annotated[Floats, "1"]  # how many weights have followed their newest update so far
     base: Annotated[Floats, "3"]  # outcomes learned; mean and variance of the base score
     treated: Annotated[Floats, "K"]  # how many
     effect: Annotated[Floats, "K"]  # their average effect
@@ -74,9 +76,9 @@ def sound(memory: Floats, d: int, K: int) -> bool:
 
 def begin(state: Any, prior: Prior) -> None:
     """Write the prior."""
-    for group in range(len(state.variances)):
-        state.variances[group] = prior.default(state, group)
-    state.step[0] = len(state.treated) * (len(state.r) - 1)
+    for place in range(len(state.r) - 1):
+        state.variances[:, place] = prior.default(state, place)
+    state.step[0] = state.variances.size
     for i in range(len(state.theta)):
         state.theta[i] = prior.mean(state, i)
         state.covariance[i, i] = prior.variance(state, i)
@@ -85,43 +87,28 @@ def begin(state: Any, prior: Prior) -> None:
 def is_sound(state: Any, prior: Prior) -> bool:
     """Whether this can be a posterior, and averages over users."""
     following = float(state.step[0])
-    most = len(state.treated) * (len(state.r) - 1)
-    if not (following.is_integer() and 0.0 <= following <= most):
+    if not (following.is_integer() and 0.0 <= following <= state.variances.size):
         return False
+    if not within(state.variances, LEAST_VARIANCE, MOST_WEIGHT):
+        return False
+    variance = np.array([prior.variance(state, i) for i in range(len(state.theta))])
     return (
-        within(state.variances, LEAST_VARIANCE, MOST_WEIGHT)
-        and within(state.theta, -MOST_WEIGHT, MOST_WEIGHT)
+        within(state.theta, -MOST_WEIGHT, MOST_WEIGHT)
         and within(state.base[:1], 0.0, MOST_SEEN)
         and within(state.base[1:2], -LARGE, LARGE)
         and within(state.base[2:], 0.0, LARGE)
         and within(state.treated, 0.0, MOST_SEEN)
         and within(state.effect, -1.0, 1.0)
         and within(state.gradient, -1.0, 1.0)
-        and _narrowed(state, int(following), prior)
+        and narrowed(state.covariance, variance)
     )
 
 
-def _narrowed(state: Any, following: int, prior: Prior) -> bool:
-    """Whether the covariance is narrower than the prior that each weight has followed so far."""
-    m, q, K = state.u.shape[0], state.r.shape[0], state.treated.shape[0]
-    G = len(state.variances)
-    variance = np.array([prior.variance(state, i) for i in range(len(state.theta))])
-    ends = [K * (q - G + group) for group in range(G)]
-    if following not in (0, *ends):  # others follow the old prior
-        group = next(group for group, end in enumerate(ends) if following < end)
-        precision = 1.0 / state.variances[group] - state.step[1]
-        if not 0.0 < precision <= 1.0 / LEAST_VARIANCE:
-            return False
-        late = [weight_at(place, m, q, K, G) for place in range(following, ends[group])]
-        variance[late] = 1.0 / precision
-    return narrowed(state.covariance, variance)
-
-
 @jit
-def default_variance(state: Any, group: int) -> float:
-    """The first prior variance of the weights of features (group 0), or of the base score (1)."""
-    d = state.r.shape[0] - state.variances.shape[0]
-    return float(state.lift_slope**2 if group == 1 else state.lift_variation**2 / max(d, 1))
+def default_variance(state: Any, place: int) -> float:
+    """The first prior variance of the weight at a place of r(z): a feature, or the base score."""
+    d = state.r.shape[0] - 2
+    return float(state.lift_slope**2 if place == d else state.lift_variation**2 / d)
 
 
 @jit
@@ -137,13 +124,11 @@ def prior_mean(state: Any, i: int) -> float:
 def prior_variance(state: Any, i: int) -> float:
     """The prior variance of weight i."""
     m, q = state.u.shape[0], state.r.shape[0]
-    d = q - state.variances.shape[0]
     if i < m:
+        d = (m - 1) // 2
         return float(PRIOR_INTERCEPT_SPREAD**2 if i == m - 1 else state.base_spread**2 / (2 * d))
-    place = (i - m) % q
-    if place == q - 1:
-        return float(state.lift_spread**2)
-    return float(state.variances[max(place - d + 1, 0)])
+    k, place = (i - m) // q, (i - m) % q
+    return float(state.lift_spread**2 if place == q - 1 else state.variances[k, place])
 
 
 class Prior(NamedTuple):
@@ -151,7 +136,7 @@ class Prior(NamedTuple):
 
     mean: Callable[[Any, int], float]  # of weight i
     variance: Callable[[Any, int], float]  # of weight i
-    default: Callable[[Any, int], float]  # the first variance of a group
+    default: Callable[[Any, int], float]  # the first variance at a place of r
 
 
 PRIOR = Prior(prior_mean, prior_variance, default_variance)
@@ -166,52 +151,36 @@ def move(theta: Floats, S: Floats, column: Floats, step: float, shrink: float) -
 
 
 @jit
-def learn_variances(estimator: State, most: int) -> None:
-    """Fit the prior variances to the weights; the posterior follows them, weight by weight.
+def outcomes_between(estimator: State) -> float:
+    """How many outcomes there are between two updates of the prior variances."""
+    return float(min(max(EVERY, PER_WEIGHT * estimator.variances.size), MOST_EVERY))
 
-    Continues with up to ``most`` weights where the last call stopped. The variance of a group is
-    updated before its first weight.
+
+@jit
+def learn_variances(estimator: State, seen: float) -> None:
+    """Fit the prior variances to the weights; the posterior follows, weight by weight.
+
+    ``seen`` is the number of outcomes before the last one. An update begins where enough came since
+    the one before; it continues with some weights per call where the last call stopped.
     """
     theta, S, column = estimator.theta, estimator.covariance, estimator.column
-    m, q, K = estimator.u.shape[0], estimator.r.shape[0], estimator.treated.shape[0]
-    G = estimator.variances.shape[0]
-    weights, begin = K * (q - 1), int(estimator.step[0])
-    for place in range(begin, min(begin + most, weights)):
-        of_scores = place - K * (q - G)
-        group = 0 if of_scores < 0 else of_scores // K + 1
-        if place == 0 or (group > 0 and of_scores % K == 0):
-            variance = learned_variance(estimator, group)
-            estimator.step[1] = 1.0 / variance - 1.0 / estimator.variances[group]
-            estimator.variances[group] = variance
-        i = weight_at(place, m, q, K, G)
+    m, q, every = estimator.u.shape[0], estimator.r.shape[0], outcomes_between(estimator)
+    if math.floor(estimator.base[0] / every) > math.floor(seen / every):
+        estimator.step[0] = 0.0
+    begin = int(estimator.step[0])
+    end = min(begin + weights_at_once(estimator), estimator.variances.size)
+    for which in range(begin, end):
+        k, place = which // (q - 1), which % (q - 1)
+        i, strength = m + k * q + place, estimator.prior_strength
+        default = default_variance(estimator, place)
+        variance = (strength * default + theta[i] ** 2 + S[i, i]) / (strength + 1.0)
+        gained = 1.0 / variance - 1.0 / estimator.variances[k, place]
+        estimator.variances[k, place] = variance
         fill(column, 0.0)
         add_scaled_row(column, 1.0, S, i)
-        shrink = estimator.step[1] / (1.0 + estimator.step[1] * column[i])
+        shrink = gained / (1.0 + gained * column[i])
         move(theta, S, column, -shrink * theta[i], shrink)
-        estimator.step[0] = place + 1.0
-
-
-@jit
-def weight_at(place: int, m: int, q: int, K: int, G: int) -> int:
-    """The weight at a place in the order: of features, by treatment, then of each score."""
-    d, of_scores = q - G, place - K * (q - G)
-    if of_scores < 0:
-        return m + place // d * q + place % d
-    return m + of_scores % K * q + d + of_scores // K
-
-
-@jit
-def learned_variance(estimator: State, group: int) -> float:
-    """One step of expectation maximisation for the weights of a group."""
-    m, q, K = estimator.u.shape[0], estimator.r.shape[0], estimator.treated.shape[0]
-    d = q - estimator.variances.shape[0]
-    first, last = (d + group - 1, d + group) if group > 0 else (0, d)
-    n = float(K * (last - first))
-    total = estimator.prior_strength * n * default_variance(estimator, group)
-    for k in range(K):
-        for i in range(m + k * q + first, m + k * q + last):
-            total += estimator.theta[i] ** 2 + estimator.covariance[i, i]
-    return float(total / (estimator.prior_strength * n + n))
+    estimator.step[0] = max(begin, end)
 
 
 @jit
@@ -220,9 +189,8 @@ def weights_at_once(estimator: State) -> int:
 
     All of them have followed before the next update.
     """
-    D = estimator.theta.shape[0]
-    weights = estimator.treated.shape[0] * (estimator.r.shape[0] - 1)
-    return int(max(AT_ONCE // (D * D), weights // EVERY + 1))
+    D, weights = estimator.theta.shape[0], estimator.variances.size
+    return int(max(AT_ONCE // (D * D), weights // outcomes_between(estimator) + 1))
 
 
 @jit

@@ -27,7 +27,6 @@ from bccb.errors import FitError
 from bccb.estimators import pooled_logistic, pooled_prior, trees
 from bccb.estimators.pooled_logistic import FAR, NEAR, NEAR_BASE, PARAMETERS, SCALE, kernels_with
 from bccb.estimators.pooled_prior import Prior, prior_mean
-from bccb.estimators.pooled_prior import default_variance as pooled_default
 from bccb.estimators.pooled_prior import prior_variance as pooled_variance
 from bccb.estimators.trees import raw_score
 from bccb.kernels.component import Component, Parameter
@@ -39,7 +38,9 @@ from bccb.kernels.soundness import LARGE, within
 from bccb.kernels.store import Rows
 from bccb.types import Floats, Ints
 
-FOLDS, TREES, FORKS, LEAVES = 3, 60, trees.FORKS, trees.LEAVES
+FOLDS, TREES, DEPTH = 3, 60, 4
+LEAVES = 1 << DEPTH
+FORKS = LEAVES - 1
 FAR_SCORE = 4.0  # logits at which scores are cut
 
 
@@ -58,8 +59,8 @@ class State(NamedTuple):
     lift_score_spread: float
     theta: Annotated[Floats, "D"]
     covariance: Annotated[Floats, "D", "D"]
-    variances: Annotated[Floats, "3"]
-    step: Annotated[Floats, "2"]
+    variances: Annotated[Floats, "K", "q - 1"]
+    step: Annotated[Floats, "1"]
     base: Annotated[Floats, "3"]
     treated: Annotated[Floats, "K"]
     effect: Annotated[Floats, "K"]
@@ -95,7 +96,7 @@ def write_scores(state: State, fold: int) -> None:
         total = 0.0
         for f in range(first, last):
             own = state.feature[f], state.threshold[f], state.leaf[f]
-            total += raw_score(state.start[f], own[0], own[1], own[2], x)
+            total += raw_score(state.start[f], own[0], own[1], own[2], x, DEPTH)
         state.scores[arm] = total / (last - first)
         if arm > 0:
             state.scores[arm] -= state.scores[0]
@@ -151,11 +152,12 @@ def write_lift(state: State, k: int) -> None:
 
 
 @jit
-def default_variance(state: State, group: int) -> float:
-    """The first prior variance of a group: features, base score, lift score."""
-    if group == 2:
+def default_variance(state: State, place: int) -> float:
+    """The first prior variance at a place of r(z): a feature, the base score, the lift score."""
+    d = state.r.shape[0] - 3
+    if place == d + 1:
         return state.lift_score_spread**2
-    return pooled_default(state, group)
+    return state.lift_slope**2 if place == d else state.lift_variation**2 / d
 
 
 @jit
@@ -213,7 +215,7 @@ def refit(estimator: Floats, scaler: Floats, d: int, K: int, rows: Rows) -> Floa
     for fold in range(FOLDS):
         own = state.feature[fold], state.threshold[fold], state.leaf[fold]
         y, x, weights = labelled(inputs, rows, folds != fold)
-        state.start[fold] = trees.write(trees.classifier(x, y, TREES, weights), *own, edges)
+        state.start[fold] = trees.write(trees.classifier(x, y, TREES, DEPTH, weights), *own, edges)
     state.grown[0] = 1.0
     scores = np.empty((len(rows.b), K + 1))
     score_rows(state, rows.x, folds, scores)
@@ -276,7 +278,7 @@ POOLED_TREES = Component(
             1.0, 1e-6, 1e3, "how much the trees' base score may count, in logits per logit"
         ),
         "lift_score_spread": Parameter(
-            0.5, 1e-6, 1e3, "how much the trees' lift score may count, in logits per logit"
+            0.7, 1e-6, 1e3, "how much the trees' lift score may count, in logits per logit"
         ),
     },
     layout=LAYOUT,

@@ -1,6 +1,6 @@
 r"""Boosted trees as arrays: scikit-learn grows them, a kernel goes down.
 
-Trees are complete and DEPTH deep: fork i has the children 2 i + 1 and 2 i + 2. The classifier is
+Trees are complete: fork i has the children 2 i + 1 and 2 i + 2. The classifier is
 scikit-learn's ``HistGradientBoostingClassifier``:
 
     F(x) = start + sum_t v_t(leaf of x in tree t),    f = 1 / (1 + exp(-F)),
@@ -9,8 +9,8 @@ scikit-learn's ``HistGradientBoostingClassifier``:
 Where f is small, the sum of f (1 - f) over a leaf is about the number of conversions expected in
 it. With scikit-learn's l2 = 0 a leaf of 20 rows with one rare conversion counts in full, and the
 model diverges. With l2 = 10 a leaf needs some ten conversions to count, the common rule of ten
-events per parameter. Trees are 3 deep, as in scikit-learn's ``GradientBoostingClassifier``. Early
-stopping is off: it would hold back a tenth of very few conversions. Everything else is the default.
+events per parameter. Early stopping is off: it would hold back a tenth of very few conversions.
+Everything else is the default.
 ``docs/decisions`` has the figures.
 """
 
@@ -26,30 +26,30 @@ from bccb.kernels.jit import jit
 from bccb.kernels.soundness import LARGE, counted, within
 from bccb.types import Floats
 
-DEPTH = 3
-LEAVES = 1 << DEPTH
-FORKS = LEAVES - 1
 place = np.uint64  # an index that is never negative saves Numba a check, a third of the time
 BINS = 255  # of scikit-learn at most
 ALWAYS_LEFT = float(np.finfo(np.float64).max)  # a threshold that no feature exceeds
 
 
 @jit
-def raw_score(start: float, feature: Floats, threshold: Floats, leaf: Floats, x: Floats) -> float:
+def raw_score(
+    start: float, feature: Floats, threshold: Floats, leaf: Floats, x: Floats, depth: int
+) -> float:
     """F(x) of trees, one per row, summed in their order, as scikit-learn does."""
     score, last = start, place(x.shape[0] - 1)  # even a damaged file must not read outside of x
+    forks = feature.shape[1]
     for t in range(feature.shape[0]):
         i = 0
-        for _ in range(DEPTH):  # always to the bottom: no branch to predict
+        for _ in range(depth):  # always to the bottom: no branch to predict
             at = place(i)
             which = min(place(int(feature[t, at])), last)
             i = 2 * i + 1 + int(x[which] > threshold[t, at])
-        score += leaf[t, place(i - FORKS)]
+        score += leaf[t, place(i - forks)]
     return float(score)
 
 
 def classifier(
-    features: Floats, outcomes: Floats, trees: int, weights: Floats | None = None
+    features: Floats, outcomes: Floats, trees: int, depth: int, weights: Floats | None = None
 ) -> Any:
     """A fitted classifier."""
     check_installed()
@@ -58,7 +58,7 @@ def classifier(
 
     model = HistGradientBoostingClassifier(
         max_iter=trees,
-        max_depth=DEPTH,
+        max_depth=depth,
         l2_regularization=10.0,
         early_stopping=False,
         random_state=0,  # for the sample of rows that sets the bins, where there are very many
@@ -121,9 +121,9 @@ def grow(nodes: Any, node: int, i: int, feature: Floats, threshold: Floats, leaf
 
     A leaf above the bottom is repeated at all places below it.
     """
-    source = nodes[node]
-    if i >= FORKS:
-        leaf[i - FORKS] = source["value"]
+    source, forks = nodes[node], len(feature)
+    if i >= forks:
+        leaf[i - forks] = source["value"]
         return
     ends = bool(source["is_leaf"])
     feature[i] = 0 if ends else source["feature_idx"]
