@@ -270,7 +270,7 @@ def learn_rows(
 
 POOLED_TREES = Component(
     name="pooled-trees",
-    about="pooled logistic with boosted trees",
+    about="pooled trees",
     parameters={
         **PARAMETERS,
         "score_spread": Parameter(
