@@ -35,6 +35,8 @@ CHANGING = {
     "median_delay_seconds",
     "too_late",
     "caused",
+    "fits",
+    "fitted_at",
 }
 
 Report = tuple[float, str | None]  # an outcome, and what was done

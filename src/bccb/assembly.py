@@ -9,7 +9,9 @@ import numpy as np
 from bccb import checks
 from bccb.errors import InputError
 from bccb.kernels import counts as count
+from bccb.kernels.component import FIRST_FIT
 from bccb.kernels.counts import MOST_FEATURES, MOST_MEMORY, MOST_TREATMENTS, MOST_USERS
+from bccb.kernels.store import view_store
 from bccb.money import budget_in_micros
 from bccb.pending import Pending
 from bccb.policy import Policy
@@ -50,6 +52,10 @@ def assemble(
     known = [key for part in composition.components for key in part.parameters]
     for part, at in zip(composition.components, offsets, strict=False):
         part.begin(memory[at : at + part.layout.size(d, K)], d, K, spec.parameters)
+    if composition.refitted:
+        estimator = composition.components[0]
+        place = offsets[0] + list(estimator.parameters).index(FIRST_FIT)
+        view_store(memory, d, K).first[0] = memory[place]
     for key in spec.parameters:
         if key not in known:
             allowed = f"one of {', '.join(known)}" if known else "absent: it has no parameters"

@@ -43,7 +43,7 @@ BELONGS: dict[str, frozenset[Part]] = {
 }
 LIBRARIES: dict[Part, tuple[str, ...]] = {
     KERNELS: ("numba", "numpy"),
-    CAMPAIGN: ("numba", "numpy"),  # the service runs no policy that is fitted by scikit-learn
+    CAMPAIGN: ("numba", "numpy"),  # what scikit-learn fits is in the journal
     FIGURES: ("numba", "numpy", "scikit-learn", "scipy"),
 }
 

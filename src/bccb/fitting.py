@@ -33,6 +33,7 @@ from bccb.pending import Pending
 from bccb.types import Floats, Ints
 
 COPIES = 1  # of each feature, in what the estimator reads
+NOTHING = np.empty(0)
 
 
 class Since(NamedTuple):
@@ -71,14 +72,25 @@ class Fitted(NamedTuple):
     learned: float
     since: Since
 
+    def to_bytes(self) -> bytes:
+        """All but what it has learned since: for results that have learned everything."""
+        memory = NOTHING if self.estimator is None else self.estimator
+        return np.append(self.learned, memory).tobytes()
+
+    @classmethod
+    def from_bytes(cls, kept: bytes) -> Fitted:
+        """What :meth:`to_bytes` gave."""
+        learned, memory = np.frombuffer(kept)[0], np.frombuffer(kept)[1:]
+        return cls(memory if len(memory) else None, float(learned), Since(0.0, 0, NOTHING))
+
 
 def run(job: FitJob) -> Fitted:
     """Fit an estimator; deterministic, on one thread."""
-    refit = job.composition.components[0].refit
-    assert refit is not None
-    rows = job.features, job.treatments, job.rows
+    estimator = job.composition.components[0]
+    assert estimator.refit is not None
+    d, K = job.features, job.treatments
     try:
-        memory = refit(job.estimator, job.scaler, *rows)
+        memory = estimator.refit(job.estimator, job.scaler, d, K, job.rows)
     except FitError:
         return Fitted(None, job.learned, job.since)
     return Fitted(memory, job.learned, job.since)
@@ -108,17 +120,11 @@ class Refitting:
         """All that a fit needs now."""
         rows = rows_of(self.memory, self.d, self.K)
         if self.pending is not None:
-            rows = Rows(*(np.concatenate(pair) for pair in zip(rows, self._waiting(), strict=True)))
+            rows = Rows._make(map(np.concatenate, zip(rows, self._waiting(), strict=True)))
         return FitJob(
             *(self.composition, self.d, self.K, self.scaler.copy(), self.estimator.copy(), rows),
             *(float(self.store.learned[0]), self._since()),
         )
-
-    def apply(self, fitted: Fitted) -> None:
-        """Go on with what was fitted, after it has learned what came since its job."""
-        if fitted.estimator is not None:
-            self.install(self.caught_up(fitted))
-        self.store.tried[0] = fitted.learned
 
     def fit(self) -> bool:
         """Make a job, run it and apply the result; whether the rows allowed a fit."""
@@ -126,23 +132,47 @@ class Refitting:
         self.apply(fitted)
         return fitted.estimator is not None
 
+    def apply(self, fitted: Fitted) -> None:
+        """Go on with what was fitted, after it has learned what came since its job."""
+        self.install(self.caught_up(fitted))
+
     def install(self, fitted: Fitted) -> None:
         """Replace the estimator by one that has learned everything."""
-        if fitted.estimator is None or fitted.estimator.shape != self.estimator.shape:
-            raise StateError("what was fitted is for another policy")
-        self.estimator[:] = fitted.estimator
-        self.store.fits[0] += 1.0
+        if fitted.estimator is not None:
+            if fitted.estimator.shape != self.estimator.shape:
+                raise StateError("what was fitted is for another policy")
+            self.estimator[:] = fitted.estimator
+            self.store.fits[0] += 1.0
+        self.store.tried[0] = fitted.learned
 
-    def caught_up(self, fitted: Fitted) -> Fitted:
-        """The same after it has learned what came since its job."""
-        assert fitted.estimator is not None
-        memory, now = fitted.estimator.copy(), self._since()
-        rows = rows_of(self.memory, self.d, self.K, fitted.since.last)
-        left = 1.0 - fitted.since.weight_of(rows.user)
-        self._learn(memory, rows._replace(b=rows.b * left))
+    def behind(self, fitted: Fitted) -> int:
+        """How many rows came since what was fitted has learned one."""
+        return 0 if fitted.estimator is None else len(self._since_rows(fitted).b)
+
+    def caught_up(self, fitted: Fitted, most: int | None = None) -> Fitted:
+        """The same after it has learned what came since, or ``most`` rows of that."""
+        if fitted.estimator is None:
+            return fitted
+        if fitted.estimator.shape != self.estimator.shape:
+            raise StateError("what was fitted is for another policy")
+        memory, rows = fitted.estimator.copy(), self._since_rows(fitted)
+        if most is not None and len(rows.b) > most:
+            rows = Rows._make(column[:most] for column in rows)
+            self._learn(memory, rows)
+            return Fitted(memory, fitted.learned, fitted.since._replace(last=rows.number[-1]))
+        self._learn(memory, rows)
         if self.pending is not None:
             self._learn(memory, self._waiting(fitted.since))
-        return Fitted(memory, fitted.learned, now)
+        return Fitted(memory, fitted.learned, self._since())
+
+    def catch_up_once(self) -> None:
+        """Compile what :meth:`caught_up` needs; nothing changes."""
+        self._learn(self.estimator.copy(), Rows._make(part[:1] for part in self.job().rows))
+
+    def _since_rows(self, fitted: Fitted) -> Rows:
+        """Rows that came since, less what was learned of their users while they waited."""
+        rows = rows_of(self.memory, self.d, self.K, fitted.since.last)
+        return rows._replace(b=rows.b * (1.0 - fitted.since.weight_of(rows.user)))
 
     def _learn(self, memory: Floats, rows: Rows) -> None:
         _compiled(self.composition)(
@@ -152,7 +182,7 @@ class Refitting:
     def _since(self) -> Since:
         pending, last = self.pending, float(self.store.last[0])
         if pending is None:
-            return Since(last, 0, np.empty(0))
+            return Since(last, 0, NOTHING)
         return Since(last, pending.first, pending.ring.weight[pending.places()].copy())
 
     def _waiting(self, since: Since | None = None) -> Rows:

@@ -205,6 +205,8 @@ class Machine:
         copy.probability(made.traces[0], 1)
         copy.estimated()
         copy.learn_outcome(made.traces[0], 1, 0.0)
+        if self.composition.refitted:
+            copy.refitting().catch_up_once()
         if late is not None:
             late.begin_after(self.decisions)
             late.enter(self.decisions + 1, np.zeros((1, self.features)), made.actions, ZERO, 1)
@@ -296,30 +298,36 @@ class Machine:
 
     # Fitting again
 
-    def _refitting(self) -> Refitting:
+    def refitting(self) -> Refitting:
+        """The part of the state that fits work on."""
         return Refitting(self.composition, self.counts, self.memory, self.pending)
 
     @property
     def fit_due(self) -> bool:
         """Whether the estimator is to be fitted again, because it has learned twice as much."""
-        return self.composition.refitted and self._refitting().is_due
+        return self.composition.refitted and self.refitting().is_due
 
     @property
     def fits(self) -> int:
         """How often the estimator was fitted again."""
-        return int(self._refitting().store.fits[0]) if self.composition.refitted else 0
+        return int(self.refitting().store.fits[0]) if self.composition.refitted else 0
+
+    @property
+    def model_size(self) -> int:
+        """The numbers of the memory without the outcomes that are kept for fits."""
+        return self.memory.size - self.composition.store_size(self.features, self.treatments)
 
     def fit_job(self) -> FitJob:
         """What :func:`bccb.fitting.run` needs to fit the estimator again, perhaps elsewhere."""
-        return self._refitting().job()
+        return self.refitting().job()
 
     def apply_fit(self, fitted: Fitted) -> None:
         """Go on with what was fitted, after it has learned what came since its job."""
-        self._refitting().apply(fitted)
+        self.refitting().apply(fitted)
 
     def fit(self) -> bool:
         """Make a job, run it and apply the result; whether the rows allowed a fit."""
-        return self._refitting().fit()
+        return self.refitting().fit()
 
     def adopt(self, other: Machine) -> None:
         """Copy what another policy with the same components and parameters has learned."""

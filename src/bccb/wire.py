@@ -235,6 +235,14 @@ class Campaign(Answer, frozen=True):
         Caused | None,
         Meta(description="What the treatments caused; null in lists, and in shadow campaigns."),
     ]
+    fits: Annotated[
+        int,
+        Meta(
+            description="How often the policy was fitted again on what it has learned; always 0 "
+            "where it learns one outcome at a time and nothing else."
+        ),
+    ] = 0
+    fitted_at: Annotated[datetime | None, Meta(description="When that was, the last time.")] = None
 
 
 class CampaignList(Answer, frozen=True):

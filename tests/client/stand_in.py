@@ -38,6 +38,8 @@ CAMPAIGN: dict[str, Any] = {
     "median_delay_seconds": None,
     "too_late": 0,
     "caused": None,
+    "fits": 0,
+    "fitted_at": None,
 }
 
 

@@ -10,7 +10,6 @@ import pytest
 from bccb.kernels import store as stores
 from bccb.kernels.rng import key_of, uniform
 from bccb.kernels.store import (
-    FIRST_FIT,
     STORE,
     STORED,
     fit_is_due,
@@ -56,7 +55,9 @@ class Plain:
 
 
 def empty(d: int = D, treatments: int = K) -> Floats:
-    return np.zeros(7 + STORE.size(d, treatments))  # after other parts of a memory
+    memory = np.zeros(7 + STORE.size(d, treatments))  # after other parts of a memory
+    view_store(memory, d, treatments).first[0] = 50.0
+    return memory
 
 
 def test_rows_are_those_of_a_plain_store() -> None:
@@ -107,12 +108,12 @@ def test_rows_after_a_number() -> None:
 def test_a_fit_is_due_first_after_some_outcomes_then_after_twice_as_many() -> None:
     memory = empty(1, 1)
     store = view_store(memory, 1, 1)
-    note_learned(store, FIRST_FIT - 0.5)
+    note_learned(store, 49.5)
     due = [fit_is_due(store)]
     note_learned(store, 0.5)
     due.append(fit_is_due(store))
     store.tried[0] = store.learned[0]
-    note_learned(store, FIRST_FIT - 0.5)
+    note_learned(store, 49.5)
     due.append(fit_is_due(store))
     note_learned(store, 0.5)
     assert [*due, fit_is_due(store)] == [False, True, False, True]
@@ -140,6 +141,7 @@ def test_what_is_used_makes_the_whole_again() -> None:
         ("rows", 0, 1e9),
         ("rows", 0, 2.5),
         ("rows", 0, 4.0),  # one less than there are
+        ("first", 0, 0.0),
         ("learned", 0, -1.0),
         ("tried", 0, 7.0),  # more than learned
         ("fits", 0, 0.5),

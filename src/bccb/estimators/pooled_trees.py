@@ -29,7 +29,7 @@ from bccb.estimators.pooled_logistic import FAR, NEAR, NEAR_BASE, PARAMETERS, SC
 from bccb.estimators.pooled_prior import Prior, prior_mean
 from bccb.estimators.pooled_prior import prior_variance as pooled_variance
 from bccb.estimators.trees import raw_score
-from bccb.kernels.component import Component, Parameter
+from bccb.kernels.component import FIRST_FIT, Component, Parameter
 from bccb.kernels.jit import bind, jit
 from bccb.kernels.layout import Layout
 from bccb.kernels.linalg import span_dot
@@ -57,6 +57,7 @@ class State(NamedTuple):
     forgetting: float
     score_spread: float
     lift_score_spread: float
+    first_fit: float
     theta: Annotated[Floats, "D"]
     covariance: Annotated[Floats, "D", "D"]
     variances: Annotated[Floats, "K", "q - 1"]
@@ -271,7 +272,7 @@ def learn_rows(
 
 POOLED_TREES = Component(
     name="pooled-trees",
-    about="pooled logistic with boosted trees",
+    about="pooled trees",
     parameters={
         **PARAMETERS,
         "score_spread": Parameter(
@@ -279,6 +280,13 @@ POOLED_TREES = Component(
         ),
         "lift_score_spread": Parameter(
             0.7, 1e-6, 1e3, "how much the trees' lift score may count, in logits per logit"
+        ),
+        FIRST_FIT: Parameter(
+            2_000.0,
+            10.0,
+            1e9,
+            "outcomes before trees are fitted for the first time; then whenever there are twice as "
+            "many",
         ),
     },
     layout=LAYOUT,

@@ -16,6 +16,7 @@ from bccb.kernels.store import Rows
 from bccb.types import Floats, Log
 
 NOTHING = Layout(Nothing)
+FIRST_FIT = "first_fit"  # the parameter of an estimator that says when it is fitted again first
 
 # From the memory of the estimator and of the scaler, d, K and rows, to a new memory of the
 # estimator; raises FitError where the rows do not allow a fit. Deterministic, on one thread.
@@ -64,6 +65,7 @@ class Component:
     check_installed: Callable[[], None] = lambda: None  # raises where a refit cannot be made
 
     def __post_init__(self) -> None:
+        assert (self.refit is None) == (FIRST_FIT not in self.parameters), self.name
         first = self.layout.scalars[: len(self.parameters)]
         assert first == tuple(self.parameters), f"{self.name}: the state begins with {first}"
 

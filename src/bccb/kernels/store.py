@@ -28,8 +28,7 @@ from bccb.kernels.soundness import MOST_SEEN, counted, within
 from bccb.types import MOST_FEATURE, Flags, Floats, Ints
 
 ROWS, FEWEST_ROWS, MOST_NUMBERS = 65_536, 4_096, 1 << 20  # fewer rows with very many features
-FIRST_FIT = 2_000.0  # outcomes learned before the first fit
-MORE = 2.0  # times as many before the next one
+MORE = 2.0  # times as many outcomes before the next fit
 STORED = (1 << 20) + 2  # the lane of the draws, beyond that of the sample
 NUMBER, USER, ARM, GAIN, WEIGHT, FEATURES = range(6)  # columns of a row
 
@@ -37,6 +36,7 @@ NUMBER, USER, ARM, GAIN, WEIGHT, FEATURES = range(6)  # columns of a row
 class Store(NamedTuple):
     """Rows of outcomes, in the order in which they became final."""
 
+    first: Annotated[Floats, "1"]  # outcomes before the first fit
     learned: Annotated[Floats, "1"]  # outcomes: the sum of all weights b
     tried: Annotated[Floats, "1"]  # how many they were at the last fit, made or not possible
     fits: Annotated[Floats, "1"]  # that were made
@@ -77,7 +77,7 @@ def note_learned(store: Store, b: float) -> None:
 @jit
 def fit_is_due(store: Store) -> bool:
     """Whether twice as many outcomes were learned as at the last fit."""
-    return bool(store.learned[0] >= max(FIRST_FIT, MORE * store.tried[0]))
+    return bool(store.learned[0] >= max(store.first[0], MORE * store.tried[0]))
 
 
 @jit
@@ -177,7 +177,8 @@ def sound(memory: Floats, d: int, K: int) -> bool:
     strata = np.zeros(store.kept.shape)
     np.add.at(strata, (arm.astype(np.int64), (a > 0.0).astype(np.int64)), 1.0)
     return (
-        within(store.learned, 0.0, MOST_SEEN)
+        within(store.first, 1.0, MOST_SEEN)
+        and within(store.learned, 0.0, MOST_SEEN)
         and within(store.tried, 0.0, store.learned[0])
         and counted(store.fits)
         and counted(store.last)

@@ -26,6 +26,7 @@ class Kind(StrEnum):
     TOO_LATE = "too_late"  # a conversion was reported after the window: counted, not learned
     BUDGET = "budget"  # money: what was added
     AGED = "aged"  # users who wait grew older; number: the most ages that they could pass
+    FITTED = "fitted"  # detail: the model that the policy goes on with, which was fitted again
     PAUSED = "paused"
     RESUMED = "resumed"
     CLOSED = "closed"

@@ -16,6 +16,7 @@ import numpy as np
 from bccb.ageing import NOT_KNOWN
 from bccb.caused import Caused
 from bccb.errors import StateError
+from bccb.fitting import Fitted
 from bccb.ledger.event import Event, Kind, Known, fault_of, seal_of
 from bccb.ledger.port import Account, DamagedError, RefusedError
 from bccb.machine import NONE
@@ -47,6 +48,7 @@ class Campaign:
         self.open = 0  # decisions without an end
         self.age_at = 0  # when to look whether users have grown older
         self.sweep_at = 0  # when to look for the next window that has passed
+        self.fitted_at: int | None = None  # when the policy was fitted again last
         self.meter = Meter()
         self.measure: Measure | None = None
         if self.machine.reserve > 0.0 and not terms.shadow:
@@ -258,6 +260,13 @@ class Campaign:
         self.machine.age(float(self.now(at)), most)
         return self._event(at, Kind.AGED, number=most)
 
+    def fitting(self, at: int, fitted: Fitted) -> Event:
+        """Go on with a model that was fitted again, and has learned everything since."""
+        self.machine.refitting().install(fitted)
+        if fitted.estimator is not None:
+            self.fitted_at = self.now(at)
+        return self._event(at, Kind.FITTED, detail=fitted.to_bytes())
+
     def _learn(self, decision: Event, action: int, value: float, at: int) -> None:
         """Learn an outcome, except for what was learned of the user's age already."""
         pending, number = self.pending, decision.number or 0
@@ -332,9 +341,12 @@ class Campaign:
         }
         sums, states = (np.empty(0), NO_BYTES) if self.measure is None else self.measure.kept()
         rest["measured"] = len(sums), len(states)
+        machine = self.machine.snapshot()
+        if self.machine.composition.refitted:
+            rest["machine"], rest["fitted_at"] = len(machine), self.fitted_at
         head = json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()
         measured = sums.tobytes() + states.tobytes()
-        parts = head, self.machine.snapshot(), measured, self.pending.learned()
+        parts = head, machine, measured, self.pending.learned()
         return len(head).to_bytes(8, "little") + b"".join(parts)
 
     def restore(self, state: bytes) -> int:
@@ -352,6 +364,7 @@ class Campaign:
         self.status, self.open = Kind(rest["status"]), rest["open"]
         self.tally = Tally.from_dict(rest["tally"])
         whole, without_sample = self.machine.sizes
+        whole, self.fitted_at = rest.get("machine", whole), rest.get("fitted_at")
         begin = 8 + size + (whole if "measured" in rest else without_sample)
         self.machine.restore(state[8 + size : begin])
         begin = self._restore_measure(state, begin, rest.get("measured"))

@@ -101,7 +101,7 @@ def _learned(books: Books, terms: Terms) -> bytes:
         machine.adopt(source.machine)
     except StateError:
         raise invalid("learned_from", terms.learned_from, allowed) from None
-    return machine.memory.tobytes()
+    return machine.used_memory().tobytes()
 
 
 def add_budget(books: Books, at: int, campaign_id: str, add: str, request: str | None) -> Campaign:

@@ -18,6 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -25,6 +26,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from bccb.ledger.port import ConflictError, DamagedError, LedgerError, concerns_all
 from bccb.serve.books import Books
 from bccb.serve.decisions import Asked, decide
+from bccb.serve.fits import Fits
 from bccb.serve.metrics import Metrics
 from bccb.serve.outcomes import sweep
 from bccb.serve.problem import ProblemError, not_durable, problem_of
@@ -74,9 +76,12 @@ class Engine:
         self._try_again = 0.0
         self._committer = ThreadPoolExecutor(1, "bccb-commit")
         self._task: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.fits = Fits(self._wake_up)
 
     def start(self) -> None:
         """Begin to work, in the running event loop."""
+        self._loop = asyncio.get_running_loop()
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
@@ -85,6 +90,7 @@ class Engine:
         self._wake.set()
         if self._task is not None:
             await self._task
+        self.fits.stop()
         self._committer.shutdown()
         if self.trouble is None:
             try:
@@ -111,14 +117,34 @@ class Engine:
     async def _run(self) -> None:
         next_tick = time.monotonic() + TICK
         while not self._stopping or self._jobs:
-            if not self._jobs:
+            if not self._jobs and not self._can_apply():
                 await self._sleep(next_tick)
+            if self._can_apply():
+                await self._apply_fit()
             if time.monotonic() >= next_tick:
                 more = await self._tick()
                 next_tick = time.monotonic() + (0.0 if more else TICK)
             jobs = self._take()
             if jobs:
                 _deliver(jobs, await self._results(jobs))
+
+    def _wake_up(self) -> None:
+        """There is something to do; from any thread."""
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed: it is too late
+                self._loop.call_soon_threadsafe(self._wake.set)
+
+    def _can_apply(self) -> bool:
+        return self.fits.ready and not self._failing() and not self._stopping
+
+    async def _apply_fit(self) -> None:
+        """Do a part of going on with what was fitted again; then requests have their turn."""
+        try:
+            await self._refresh()
+            await self._in_thread(partial(self.fits.step, self.books, self.clock()))
+            await self._commit(long=True)
+        except Exception as error:
+            (self._give_up if concerns_all(error) else self._fail)(error)
 
     async def _results(self, jobs: list[Job]) -> list[Any]:
         """The results of jobs; whatever happens, the next ones have their turn."""
@@ -152,6 +178,8 @@ class Engine:
             return False
         try:
             more = await self._sweep_all()
+            if not self.books.stale and any(map(self.fits.is_due, self.books)):
+                await self._in_thread(partial(self.fits.begin, self.books))
             if self.trouble is not None:
                 # nobody may ask while the service says that it is not ready
                 await self._in_thread(self.books.ledger.probe)

@@ -77,6 +77,8 @@ class _Campaigns(Collector):
                 ("conversions", "The sum of all outcomes reported within their window."),
                 ("median_delay_seconds", "Half of the conversions are reported by then."),
                 ("too_late", "Conversions that were reported after their window."),
+                ("fits", "How often the policy was fitted again on what it has learned."),
+                ("fitted_timestamp_seconds", "When that was, the last time, since 1970."),
             )
         }
         campaigns = list(self.books)
@@ -89,6 +91,10 @@ class _Campaigns(Collector):
             families["pending"].add_metric(label, campaign.open)
             families["conversions"].add_metric(label, sum(campaign.tally.conversions))
             families["too_late"].add_metric(label, campaign.pending.too_late)
+            if campaign.machine.composition.refitted:
+                families["fits"].add_metric(label, campaign.machine.fits)
+            if campaign.fitted_at is not None:
+                families["fitted_timestamp_seconds"].add_metric(label, campaign.fitted_at / SECOND)
             median = median_delay(campaign.pending)
             if median is not None:
                 families["median_delay_seconds"].add_metric(label, median)

@@ -12,6 +12,7 @@ from itertools import takewhile
 from typing import TypeAlias
 
 from bccb.errors import BccbError, StateError, shown
+from bccb.fitting import Fitted
 from bccb.ledger.event import BESIDE_END, Event, Kind, Known, seal_of
 from bccb.ledger.port import (
     Account,
@@ -232,6 +233,8 @@ def _apply(ledger: Reader, campaign: Campaign, event: Event, opened: Opened) -> 
             made = campaign.adding(event.at, id_, event.money)
         case Kind.LEARNED if event.detail is not None:
             made = campaign.learning(event.at, event.detail)
+        case Kind.FITTED if event.detail is not None:
+            made = campaign.fitting(event.at, Fitted.from_bytes(event.detail))
         case Kind.PAUSED | Kind.RESUMED | Kind.CLOSED:
             made = campaign.turning(event.at, Kind(event.kind))
         case _:

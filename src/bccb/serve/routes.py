@@ -158,6 +158,7 @@ async def open_campaign(engine: Engine, request: Request) -> Response:
     asked = parse(CAMPAIGNS, await read(request))
     terms = campaigns.terms_of(asked, engine.clock())
     try:
+        terms.check_installed()
         # compiling must hold up nobody else
         await asyncio.to_thread(lambda: terms.machine().warm())
     except InputError as error:

@@ -11,7 +11,7 @@ from typing import Any
 
 from bccb.assembly import assemble
 from bccb.data.schema import one_of
-from bccb.errors import InputError
+from bccb.errors import InputError, MissingExtraError
 from bccb.machine import Machine
 from bccb.money import MICROS
 from bccb.policies import POLICIES
@@ -79,12 +79,20 @@ class Terms:
             seed=self.seed,
             window=float(self.window),
         )
-        if made.memory.size > MOST_MEMORY:
+        if made.model_size > MOST_MEMORY:
             most = f"so few that {self.policy} needs at most {MOST_MEMORY:,} numbers"
             sizes = f"{len(self.features):,} x {len(self.treatments):,}"
-            raise InputError("features x treatments", sizes, f"{most}, not {made.memory.size:,}")
+            raise InputError("features x treatments", sizes, f"{most}, not {made.model_size:,}")
         made.begin_with(self.budget)  # through a float, a large one would be some micros off
         return made
+
+    def check_installed(self) -> None:
+        """Refuse a policy that needs what is not installed here."""
+        try:
+            self._spec().composition.components[0].check_installed()
+        except MissingExtraError as error:
+            allowed = f"one that can run here: {error}"
+            raise InputError("policy.name", self.policy, allowed) from None
 
     def _spec(self) -> Spec:
         """The row of the policy, if it learns as it goes."""

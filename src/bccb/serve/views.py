@@ -59,6 +59,8 @@ def campaign_view(campaign: Campaign | Quarantined, whole: bool = True) -> wire.
         median_delay_seconds=median_delay(campaign.pending),
         too_late=campaign.pending.too_late,
         caused=_caused(campaign) if whole else None,
+        fits=campaign.machine.fits,
+        fitted_at=None if campaign.fitted_at is None else _time(campaign.fitted_at),
     )
 
 

@@ -22,7 +22,7 @@ LONG = 1.0  # what is never done in the event loop
 
 def seconds_per_user(machine: Machine) -> float:
     """What a decision on one user, or its outcome, takes at most."""
-    numbers = SECONDS_PER_NUMBER * machine.memory.size + SECONDS_PER_TRACE * machine.trace_size
+    numbers = SECONDS_PER_NUMBER * machine.model_size + SECONDS_PER_TRACE * machine.trace_size
     return SECONDS_PER_USER + numbers + SECONDS_PER_TREATMENT * (machine.treatments - 1)
 
 

@@ -44,7 +44,12 @@ function showTitle({ campaign }) {
   const { users, ends_at: end } = campaign.horizon;
   const horizon = end === undefined ? `for ${fixed(users)} users` : `until ${dateAndTime(new Date(end))}`;
   const began = dateAndTime(new Date(campaign.created_at));
-  write(byId("campaign-about"), `${campaign.policy.name} \u00b7 ${horizon} \u00b7 since ${began}`);
+  const about = [campaign.policy.name, horizon, `since ${began}`];
+  if (campaign.fits > 0) {
+    const times = campaign.fits === 1 ? "once" : `${fixed(campaign.fits)} times`;
+    about.push(`fitted again ${times}, last ${dateAndTime(new Date(campaign.fitted_at))}`);
+  }
+  write(byId("campaign-about"), about.join(" \u00b7 "));
 }
 
 function showMoney({ campaign, planned }) {

@@ -1,0 +1,83 @@
+"""The worker: another process, in which policies are fitted again while this one decides.
+
+It is started when it is first needed, and ends with this process: it waits at the other end of a
+pipe, which closes when this process is gone, however that happens.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from threading import Lock
+
+from bccb import fitting
+from bccb.fitting import FitJob, Fitted
+
+LESS_URGENT = 10  # than deciding, on the scale of nice
+
+
+class Worker:
+    """Runs one job at a time; from one thread."""
+
+    def __init__(self) -> None:
+        self._process: BaseProcess | None = None
+        self._pipe: Connection | None = None
+        self._starting = Lock()
+        self._stopped = False
+
+    def run(self, job: FitJob) -> Fitted:
+        """The result of a job; raises what it raised, or EOFError and OSError where it has died."""
+        pipe = self._pipe if self._process and self._process.is_alive() else self._start()
+        assert pipe is not None
+        pipe.send(job)
+        result: Fitted | Exception = pipe.recv()
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def _start(self) -> Connection:
+        context = get_context("spawn")  # a fork would inherit sockets, threads and locks
+        with self._starting:
+            if self._stopped:
+                raise EOFError("the service is stopping")
+            pipe, theirs = context.Pipe()
+            process = context.Process(target=work, args=(theirs,), name="bccb-fit", daemon=True)
+            process.start()
+            self._process, self._pipe = process, pipe
+        theirs.close()
+        return pipe
+
+    def stop(self) -> None:
+        """End the process, whatever it does; may be called from another thread."""
+        with self._starting:
+            self._stopped = True
+        if self._process is not None:
+            self._process.kill()  # it has nothing that must be kept
+            self._process.join()
+
+
+def work(pipe: Connection) -> None:
+    """Run jobs until the other end is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a key pressed in the terminal is for the server
+    with suppress(AttributeError, OSError):  # Windows has no such thing
+        os.nice(LESS_URGENT)
+    with suppress(EOFError, OSError):
+        while True:
+            job: FitJob = pipe.recv()
+            pipe.send(_result(job))
+
+
+def _result(job: FitJob) -> Fitted | Exception:
+    """What came of a job, checked: it is kept for good."""
+    try:
+        fitted = fitting.run(job)
+        if fitted.estimator is not None:
+            check = job.composition.components[0].check
+            check(fitted.estimator, job.features, job.treatments)
+        return fitted
+    except Exception as error:
+        return error
