@@ -199,8 +199,8 @@ def test_every_combination_is_compared_and_the_best_comes_first(results: Results
 
 
 def test_the_ablation_has_every_pacer_for_every_estimator_that_has_a_scale() -> None:
-    """Explorers: 2 for none, two-model and frozen, 3 for ridge-pair. Each composition is sound."""
-    assert len(ALL_COMBINATIONS) == 4 * (2 + 2 + 3 + 2) + 2
+    """Explorers: 2 for none, frozen and both two-models, 3 for ridge-pair. All are sound."""
+    assert len(ALL_COMBINATIONS) == 4 * (2 + 2 + 2 + 3 + 2) + 2
     assert len({spec.name for spec in ALL_COMBINATIONS}) == len(ALL_COMBINATIONS)
     for spec in ALL_COMBINATIONS:
         assert spec.composition.offsets(12, 1)[-1] > 0
