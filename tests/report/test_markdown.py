@@ -38,7 +38,7 @@ def test_the_page_is_rendered_from_the_figures_beside_it() -> None:
 
 def test_the_page_has_every_experiment_and_claim() -> None:
     assert list(FIGURES["tables"]) == PAPER.names
-    assert len(FIGURES["claims"]) == 8
+    assert len(FIGURES["claims"]) == 9
     page = Report(PAPER, FIGURES).markdown()
     for claim in FIGURES["claims"]:
         assert f"| {claim['text']} | {claim['verdict']} |" in page
