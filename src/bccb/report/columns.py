@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from bccb.policies import POLICIES
+
 
 class Column(NamedTuple):
     """A column of a table."""
@@ -99,6 +101,7 @@ COLUMNS: Mapping[str, Column] = MappingProxyType(
         "relative_width": Column("width as a share of the measured width"),
         "comparisons": Column("number of comparisons"),
         "differ": Column("share of comparisons with a significant difference"),
+        **dict.fromkeys(POLICIES, Column("what a policy causes, as a share of the oracle's")),
     }
 )
 UNKNOWN = Column("")
