@@ -9,15 +9,12 @@ import numpy as np
 
 import bccb
 
-TINY = 1e-300  # in place of a variance of 0, whose deviation is 0 too
-
 
 class ScikitLearn:
     """Two ``SGDClassifier``s, fitted further with each batch of an arm's observations.
 
-    Its steps are those of bccb's two-model estimator: the same running standardisation, the same
+    Its steps are those of bccb's two-model estimator: the same features, as they come, the same
     order of observations, and scores from the weights as they were after the last whole batch.
-    The standardisation is NumPy's arithmetic, a tenth of what ``StandardScaler`` takes for a row.
     """
 
     def __init__(self, log: bccb.Log, parameters: dict[str, float]) -> None:
@@ -28,28 +25,20 @@ class ScikitLearn:
         ]
         self.waiting: list[list[tuple[Any, float]]] = [[], []]
         self.features = log.features
-        self.seen = 0
-        self.mean, self.square = np.zeros((2, log.features.shape[1]))
 
     def see(self, row: int) -> None:
-        """Take the user into the running moments, and standardise."""
-        x = self.features[row]
-        self.seen += 1
-        delta = x - self.mean
-        self.mean += delta / self.seen
-        off = x - self.mean
-        self.square += delta * off
-        self.z = off / np.sqrt(np.maximum(self.square / self.seen, TINY))
+        """Take the user's features."""
+        self.x = self.features[row]
 
     def effect(self) -> float:
-        """f_1(z) - f_0(z)"""
-        control, treated = (model.predict_proba(self.z[None])[0, 1] for model in self.models)
+        """f_1(x) - f_0(x)"""
+        control, treated = (model.predict_proba(self.x[None])[0, 1] for model in self.models)
         return float(treated - control)
 
     def learn(self, arm: int, outcome: float) -> None:
         """Keep the observation; fit when the arm's batch is full."""
         waiting = self.waiting[arm]
-        waiting.append((self.z, outcome))
+        waiting.append((self.x, outcome))
         if len(waiting) == self.batch:
             x, y = zip(*waiting, strict=True)
             self.models[arm].partial_fit(np.array(x), np.array(y), classes=[0.0, 1.0])

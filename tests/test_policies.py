@@ -484,7 +484,7 @@ def test_a_history_that_cannot_be_fitted_leaves_the_policy_as_it_was() -> None:
 
 def test_scaling_the_features_by_powers_of_two_changes_no_decision() -> None:
     x, costs, outcomes = users(150, 1)
-    plain, scaled = fresh("bccb"), fresh("bccb")
+    plain, scaled = fresh("uplifting-bandit"), fresh("uplifting-bandit")
     for i in range(150):
         one = plain.decide(x[i], costs[i])
         other = scaled.decide(x[i] * 1024.0, costs[i])
@@ -503,7 +503,7 @@ def test_policies_run_without_features() -> None:
 
 def test_every_component_is_used_by_a_policy_and_parameters_do_not_clash() -> None:
     used = {part.name for spec in POLICIES.values() for part in spec.composition.components}
-    assert used == {*ESTIMATORS, *EXPLORERS, *PACERS}
+    assert {*ESTIMATORS, *EXPLORERS, *PACERS} - used == {"two-model-standardised"}  # an ablation
     for spec in POLICIES.values():
         names = [key for part in spec.composition.components for key in part.parameters]
         assert len(set(names)) == len(names)

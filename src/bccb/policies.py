@@ -11,7 +11,18 @@ from bccb.policy import Policy
 from bccb.spec import Spec
 
 POOLED = Composition("pooled-logistic", "posterior-sampling", "budget-forecast")
+CHEAPEST_FIRST, RESPONSE_FIRST = NAIVE = ("cheapest-first", "response-first")  # ignore effects
 LEARNS = {"haste": 2_000.0}
+FIXED_LIFT = {
+    "lift": 0.3,
+    "lift_spread": 1e-6,
+    "lift_variation": 1e-6,
+    "lift_slope": 1e-6,
+    "prior_strength": 1e9,
+    "optimism": 0.0,
+    "width": 0.0,
+    "reserve": 0.0,
+}
 
 POLICIES: dict[str, Spec] = {
     spec.name: spec
@@ -58,9 +69,15 @@ POLICIES: dict[str, Spec] = {
             Composition("boosted", "none", "budget-forecast"),
         ),
         Spec(
-            "cheapest-first",
+            CHEAPEST_FIRST,
             "looks only at the cost, at the price that uses the budget up",
             Composition("constant", "none", "budget-forecast"),
+        ),
+        Spec(
+            RESPONSE_FIRST,
+            "ranks by the predicted response per cost, as if every treatment had the same lift",
+            POOLED,
+            {**LEARNS, **FIXED_LIFT},
         ),
         Spec(
             "treat-all",

@@ -24,6 +24,10 @@ class Spec:
         """Whether it must learn from history before the first user."""
         return self.after_history or self.composition.fitted
 
+    def is_like(self, other: Spec) -> bool:
+        """Whether both are the same, except that one may begin with history."""
+        return self.composition == other.composition and self.parameters == other.parameters
+
     def changed(self, **parameters: float) -> Spec:
         """The same with other parameters.
 

@@ -13,6 +13,7 @@ import pytest
 from bccb.cli import main
 from bccb.data import simulate, write_log
 from bccb.evaluate.rivals import rivals_of
+from bccb.policies import NAIVE
 
 SMALL = ["--budget", "40", "--users", "800", "--seeds", "0:4"]
 
@@ -77,6 +78,8 @@ def test_a_trial_stands_for_the_users(ran: Ran, trial: Path, tmp_path: Path) -> 
     assert answer["setting"]["measured_budget"] == 125
     assert out.startswith(answer["sentence"].split(":")[0])
     assert {line["policy"] for line in answer["rivals"]} == set(rivals_of(1))
+    assert answer["worth"]["rival"] in NAIVE
+    assert answer["effects"][0] in " ".join(out.split())
 
 
 @pytest.mark.parametrize(

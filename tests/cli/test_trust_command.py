@@ -36,7 +36,8 @@ def test_a_run_prints_tables_that_fit_and_writes_what_it_found(tmp_path: Path) -
     assert answer["setup"]["sizes"] == [300, 600, 1200]
     assert (tmp_path / "trust.md").read_text() == Report(TRUST, answer).markdown()
     names = {path.name for path in tmp_path.glob("*.svg")}
-    assert names == {"caused.svg", "curves.svg", "estimators.svg", "late.svg", "twins.svg"}
+    drawn = ("caused", "curves", "estimators", "late", "twins", "worlds")
+    assert names == {f"{name}.svg" for name in drawn}
     assert "<svg" in (tmp_path / "report.html").read_text()
 
     stored = (tmp_path / "trust.jsonl").read_bytes()
@@ -56,7 +57,7 @@ def test_a_part_can_be_run_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--only", "lat"], "only is 'lat', but must be one of values, exponents, late, delays"),
+        (["--only", "lat"], "only is 'lat', but must be one of values, exponents, worlds, late"),
         (["--users", "5"], "users is [5], but must be from 100 to 10,000,000"),
         (["--seeds", "1"], "seeds is 1, but must be from 2 to 10,000"),
         (["--jobs", "0"], "--jobs is 0, but must be 1 or above"),

@@ -4,9 +4,22 @@ import numpy as np
 import pytest
 from sklearn.linear_model import SGDClassifier
 
-from bccb.estimators.two_model import LAYOUT, TWO_MODEL, State, learn_estimator, predict
+import bccb
+from bccb.assembly import assemble
+from bccb.composition import Composition
+from bccb.estimators.two_model import (
+    LAYOUT,
+    STANDARDISED,
+    TWO_MODEL,
+    State,
+    learn_estimator,
+    predict,
+    sound,
+)
 from bccb.kernels.scaling import SCALER, see, standardise, view_scaler
-from bccb.types import Floats, Ints
+from bccb.policy import from_bytes
+from bccb.spec import Spec
+from bccb.types import MOST_FEATURE, Floats, Ints
 
 
 def fresh(d: int, K: int, **parameters: float) -> State:
@@ -118,3 +131,54 @@ def test_fractional_outcomes_weigh_the_gradients_of_0_and_1() -> None:
         learn_estimator(state, z, 0, y, 1.0)
         steps.append(state.live[0].copy())
     np.testing.assert_allclose(steps[1], 0.75 * steps[0] + 0.25 * steps[2], atol=1e-15)
+
+
+def test_the_papers_methods_read_features_as_they_come() -> None:
+    for name in ("hte-greedy", "bccb"):
+        assert bccb.policies.spec_of(name).composition.components[0] is TWO_MODEL
+    assert (TWO_MODEL.reads, STANDARDISED.reads) == ("raw", "standardised")
+    assert TWO_MODEL.kernels == STANDARDISED.kernels
+
+
+@pytest.mark.parametrize(("estimator", "alike"), [("two-model", False), (STANDARDISED.name, True)])
+def test_only_the_standardised_variant_decides_alike_in_other_units(
+    estimator: str, alike: bool
+) -> None:
+    """In units of 1024, which rounding does not show."""
+    spec = Spec("one", "", Composition(estimator, "beta-difference", "pace-ratio"))
+    plain, scaled = (assemble(spec, budget=1e6, horizon=400, features=2, seed=1) for _ in range(2))
+    rng = np.random.default_rng(1)
+    same = []
+    for x, y in zip(rng.normal(size=(400, 2)), rng.random(400) < 0.3, strict=True):
+        one, other = plain.decide(x, 0.01), scaled.decide(1024.0 * x, 0.01)
+        same.append(one.score == other.score)
+        plain.observe(one, float(y))
+        scaled.observe(other, float(y))
+    assert all(same) == alike
+
+
+@pytest.mark.parametrize("size", [1e9, MOST_FEATURE])
+def test_features_of_any_size_leave_everything_finite(size: float) -> None:
+    """With the largest steps that there are; what comes of them can be saved."""
+    state = fresh(2, 1, alpha=TWO_MODEL.parameters["alpha"].least, warm_up=10.0, refresh=1.0)
+    rng = np.random.default_rng(2)
+    for i in range(2_000):
+        z = np.array([*rng.choice([-size, size], 2), 1.0])
+        learn_estimator(state, z, i % 2, float(rng.random() < 0.5), 1.0)
+        ready, effect, _ = effects_of(state, z, 1)
+        assert -1.0 <= effect[0] <= 1.0
+    assert ready
+    assert abs(state.live).max() > size
+    memory = np.concatenate([np.ravel(part) for part in state])
+    assert sound(memory, 2, 1)
+
+
+def test_a_policy_that_saw_the_largest_features_is_saved_and_loaded() -> None:
+    policy = bccb.make("bccb", budget=100.0, horizon=300, features=2, seed=3, alpha=1e-12)
+    rng = np.random.default_rng(3)
+    for _ in range(300):
+        decision = policy.decide(rng.choice([-MOST_FEATURE, MOST_FEATURE], 2), 0.1)
+        assert np.isfinite(decision.score)
+        policy.observe(decision, float(rng.random() < 0.5))
+    again = from_bytes(policy.to_bytes())
+    assert again.memory.tobytes() == policy.memory.tobytes()

@@ -105,7 +105,7 @@ def test_in_a_trial_all_seeds_choose_and_estimate_with_wider_intervals() -> None
     assert result.rival("bccb").incremental == 3.75
     alone = conclude(replace(COLD, outcome="visit"), runs_of(**values), {})
     assert alone.rival("bccb").incremental == 3.0
-    doubtful = {**gains, result.recommended: np.array([40.0, -40, 20, 0])}
+    doubtful = {**gains, result.choice.leading: np.array([40.0, -40, 20, 0])}
     wider = conclude(setting, runs_of(**values), doubtful)
     assert width(wider) > width(result)
 

@@ -45,6 +45,23 @@ def test_equal_policies_tie() -> None:
     assert set(result.tied) == {"treat-all", "uplifting-bandit"}
 
 
+def test_a_policy_that_does_clear_harm_is_not_recommended_though_it_ties() -> None:
+    """The default ties with the best, but only the best may be better than treating nobody."""
+    ours, other = [-3.0, -2, -4, -3], [1.0, -6, 9, -7]
+    assert choose(evidence(pooled_bayes=ours, thompson=other)).recommended == "thompson"
+
+
+def test_where_the_best_does_clear_harm_nobody_is_recommended() -> None:
+    result = choose(evidence(pooled_bayes=[-3, -2, -4, -3], treat_all=[-9, -8, -9, -9]))
+    assert result.recommended is None
+    assert (result.leading, result.runner_up) == ("pooled-bayes", "treat-all")
+
+
+def test_the_naive_policy_with_the_default_s_components_is_not_taken_for_it() -> None:
+    result = choose(evidence(response_first=[9.0, 5, 8, 6], cheapest_first=[9.5, 5, 8, 7]))
+    assert result.recommended == "cheapest-first"
+
+
 def test_the_interval_is_students_and_widens_with_the_comparisons() -> None:
     ones, others = np.array([5.0, 7, 9, 8]), np.array([3.0, 4, 5, 5])
     values = {"bccb": ones, "thompson": others}

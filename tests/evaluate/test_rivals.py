@@ -10,7 +10,7 @@ import pytest
 import bccb
 from bccb.data import simulate
 from bccb.evaluate.proposals import propose_on
-from bccb.evaluate.rivals import gains_of, measure, rivals_of
+from bccb.evaluate.rivals import gains_of, measure, rival_of, rivals_of
 from bccb.evaluate.trials import SimulatedTrials, Trial
 from bccb.policies import POLICIES
 
@@ -67,3 +67,17 @@ def test_a_policy_that_cannot_be_fitted_causes_nothing_and_says_why() -> None:
     ((run, gains),) = measure(trial, ["offline-uplift"], 10.0, 1)
     assert (run.incremental, run.spend, len(gains.rows)) == (0, 0, 0)
     assert run.note.startswith("treats nobody: history of")
+
+
+def test_response_first_learns_from_history_where_there_is_some() -> None:
+    """So that it differs from hybrid in what it thinks of effects alone."""
+    log = simulate(2_000, seed=5, outcome="visit")
+    order, rows = np.arange(600), np.arange(600, 2_000)
+    runs = [
+        next(measure(Trial(log, order, log, history), ["response-first"], 30.0, 1))[1]
+        for history in (rows, rows[:0])
+    ]
+    picks = [gains.rows.tolist() for gains in runs]
+    assert picks[0] != picks[1]
+    assert rival_of("response-first", 0).needs_history is False
+    assert rival_of("cheapest-first", 9).needs_history is False

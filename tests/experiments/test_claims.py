@@ -9,6 +9,7 @@ import pytest
 from bccb.experiments import claims
 from bccb.experiments.claims import RIVALS
 from bccb.experiments.experiment import Claim
+from bccb.policies import DEFAULT
 
 Rows = list[dict[str, Any]]
 
@@ -41,7 +42,17 @@ def samples(*names: str) -> Rows:
     return [{"policy": name, "mean": 1_000.0 * (9 - i)} for i, name in enumerate(names)]
 
 
+def naive(**gains: tuple[float, float]) -> Rows:
+    """The default's difference to each naive rival, and p."""
+    row = {"budget": 10.0, "policy": DEFAULT}
+    return [
+        {**row, "against": name.replace("_", "-"), "difference": gain, "p": p}
+        for name, (gain, p) in gains.items()
+    ]
+
+
 ORDER = claims.SAMPLE_ORDER
+AHEAD, TIED, BEHIND = (20.0, 1e-6), (0.4, 0.7), (-9.0, 0.01)
 
 
 @pytest.mark.parametrize(
@@ -69,6 +80,11 @@ ORDER = claims.SAMPLE_ORDER
         (claims.steadier(ratios(1.1, 3.0), 20), "does not hold"),
         (claims.robust(variations(eta=0.5)), "holds"),
         (claims.robust(variations(eta=0.5, threshold=0.4)), "does not hold"),
+        (claims.beyond_naive(naive(cheapest_first=AHEAD, response_first=AHEAD)), "holds"),
+        (claims.beyond_naive(naive(cheapest_first=AHEAD, response_first=TIED)), "cannot tell"),
+        (claims.beyond_naive(naive(cheapest_first=AHEAD)), "cannot tell"),
+        (claims.beyond_naive([]), "cannot tell"),
+        (claims.beyond_naive(naive(cheapest_first=BEHIND, response_first=TIED)), "does not hold"),
         (claims.sample_order(samples(*ORDER)), "holds"),
         (claims.sample_order(samples(*reversed(ORDER))), "does not hold"),
     ],

@@ -27,7 +27,7 @@ SMALL = Setup(
     middle=300.0,
     sizes=(200, 5_000),
     seeds=(1, 2, 3),
-    policies=("thompson", "bccb", "offline-uplift", "cheapest-first"),
+    policies=("thompson", "bccb", "offline-uplift", "cheapest-first", "response-first"),
 )
 PAPER = Setup()
 COMPILED = {spec.composition for spec in POLICIES.values()}
@@ -83,7 +83,7 @@ def test_every_experiment_has_a_table_and_its_runs_suffice(results: Results) -> 
 
 def test_online_has_means_deviations_and_paired_tests(results: Results) -> None:
     rows = STUDY["online"].table(SMALL, results)
-    assert len(rows) == 2 * 4
+    assert len(rows) == 2 * 5
     runs = {
         name: [results(run)["conversions"] for run in STUDY["online"].plan(SMALL)
                if run.policy == name and run.budget == 300.0]
@@ -186,7 +186,7 @@ def test_ranks_are_one_to_the_number_of_policies_at_each_budget(results: Results
     for column in ("rank_treated", "rank_incremental"):
         for budget in SMALL.budgets:
             ranks = sorted(row[column] for row in rows if row["budget"] == budget)
-            assert ranks == [1, 2, 3, 4]
+            assert ranks == [1, 2, 3, 4, 5]
     assert all(row["low"] <= row["mean"] <= row["high"] for row in rows)
 
 
@@ -199,14 +199,22 @@ def test_every_combination_is_compared_and_the_best_comes_first(results: Results
 
 
 def test_the_ablation_has_every_pacer_for_every_estimator_that_has_a_scale() -> None:
-    """Explorers: 2 for none, two-model and frozen, 3 for ridge-pair. Each composition is sound."""
-    assert len(ALL_COMBINATIONS) == 4 * (2 + 2 + 3 + 2) + 2
+    """Explorers: 2 for none, frozen and both two-models, 3 for ridge-pair. All are sound."""
+    assert len(ALL_COMBINATIONS) == 4 * (2 + 2 + 2 + 3 + 2) + 2
     assert len({spec.name for spec in ALL_COMBINATIONS}) == len(ALL_COMBINATIONS)
     for spec in ALL_COMBINATIONS:
         assert spec.composition.offsets(12, 1)[-1] > 0
 
 
-def test_the_naive_rival_is_compared_with_all_others(results: Results) -> None:
+def test_those_that_ignore_effects_are_compared_with_all_others(results: Results) -> None:
     rows = STUDY["naive"].table(SMALL, results)
-    assert len(rows) == 2 * 3
+    assert len(rows) == 2 * 2 * 4
     assert all(row["low"] <= row["difference"] <= row["high"] for row in rows)
+    one, other = (
+        next(row for row in rows if (row["policy"], row["against"]) == pair)
+        for pair in (
+            ("cheapest-first", "response-first"),
+            ("response-first", "cheapest-first"),
+        )
+    )
+    assert one["difference"] == -other["difference"]

@@ -12,6 +12,7 @@ import pytest
 import bccb
 from bccb import InputError
 from bccb.data.world import simulate_world
+from bccb.data.worlds import ABOUT
 from bccb.evaluate.coverage import try_once
 from bccb.evaluate.live import best, live
 from bccb.experiments.plan import source_of
@@ -34,6 +35,7 @@ from bccb.experiments.trust import (
 from bccb.experiments.trust_caused import CELLS, every_cell
 from bccb.experiments.trust_late import LEARNERS, every_learner
 from bccb.experiments.trust_study import TRUST, rows_of
+from bccb.experiments.trust_worlds import NAMES, every_world
 from bccb.policies import POLICIES
 
 SMALL = Setup((200, 400, 800), seeds=2, history=1_000, repetitions=2, comparisons=2)
@@ -129,7 +131,7 @@ def test_what_is_stored_is_not_made_again(tmp_path: Path) -> None:
     assert len(list(execute(pieces, store, jobs=2))) == len(pieces) - 1
     assert list(execute(pieces, store)) == []
     plans = {"lives": lives, "estimates": estimates, "twins": copies, "late": every_learner}
-    plans["caused"] = every_cell
+    plans |= {"caused": every_cell, "worlds": every_world}
     rows = {
         kind: rows_of(plan(SMALL), lambda piece: store.get(source_of(piece)) or {})
         for kind, plan in plans.items()
@@ -141,6 +143,7 @@ def test_what_is_stored_is_not_made_again(tmp_path: Path) -> None:
         "twins": 2 * 4,
         "late": 2 * 2 * len(LEARNERS),
         "caused": 2 * len(CELLS),
+        "worlds": len(ABOUT) * 2 * (len(NAMES) + 1),
     }
     store.close()
 

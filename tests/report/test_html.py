@@ -206,3 +206,17 @@ def test_the_policy_of_a_section_stands_out() -> None:
     page = html.page("Title", [], [], [Section("a", "A", "", rows, ours="pooled-bayes")])
     (line,) = [line for line in page.splitlines() if 'class="ours"' in line]
     assert "pooled-bayes" in line
+
+
+def test_a_section_may_have_a_table_for_each_size_with_best_and_worst_marked() -> None:
+    rows = [
+        {"users": 900, "world": "bump", "bccb": 0.25, "hybrid": 0.75, "error": 9.0},
+        {"users": 100, "world": "bump", "bccb": 0.5, "hybrid": -0.5, "error": 9.0},
+    ]
+    section = Section("a", "A", "", rows, split_by="users", ranked=("bccb", "hybrid"))
+    page = html.page("Title", [], [], [section])
+    assert [text for text in ("<h3>users: 900</h3>", "<h3>users: 100</h3>") if text in page]
+    assert page.count("<table>") == 3  # with that of the claims
+    assert '<td class="figures best">0.750</td>' in page
+    assert '<td class="figures worst">−0.500 ▾</td>' in page
+    assert page.count(" best") == page.count(" worst") == 2

@@ -18,6 +18,8 @@ from bccb.experiments.report import Report
 from bccb.experiments.runner import execute
 from bccb.experiments.store import Store
 from bccb.policies import POLICIES
+from bccb.report.html import Section
+from bccb.report.markdown import tables
 
 DOCS = Path(__file__).parents[2] / "docs"
 FIGURES = json.loads((DOCS / "paper.json").read_text(encoding="utf-8"))
@@ -38,10 +40,31 @@ def test_the_page_is_rendered_from_the_figures_beside_it() -> None:
 
 def test_the_page_has_every_experiment_and_claim() -> None:
     assert list(FIGURES["tables"]) == PAPER.names
-    assert len(FIGURES["claims"]) == 8
+    assert len(FIGURES["claims"]) == 9
     page = Report(PAPER, FIGURES).markdown()
     for claim in FIGURES["claims"]:
         assert f"| {claim['text']} | {claim['verdict']} |" in page
+
+
+def test_a_table_for_each_size_marks_the_best_and_the_worst_of_a_row() -> None:
+    rows = [
+        {"users": 900, "world": "bump", "bccb": 0.25, "hybrid": 0.75, "error": 9.0},
+        {"users": 100, "world": "bump", "bccb": 0.5, "hybrid": -0.5, "error": 9.0},
+    ]
+    section = Section("a", "A", "", rows, split_by="users", ranked=("bccb", "hybrid"))
+    assert tables(section).splitlines() == [
+        "### users: 900",
+        "",
+        "| world | bccb | hybrid | error |",
+        "|---|---|---|---|",
+        "| bump | 0.25 ▾ | **0.75** | 9 |",
+        "",
+        "### users: 100",
+        "",
+        "| world | bccb | hybrid | error |",
+        "|---|---|---|---|",
+        "| bump | **0.5** | -0.5 ▾ | 9 |",
+    ]
 
 
 @pytest.mark.data

@@ -10,7 +10,7 @@ import numpy as np
 import bccb
 from bccb.evaluate.advice import Advice, Setting, conclude
 from bccb.evaluate.rivals import RivalRun
-from bccb.report.wording import code, remarks, sentence
+from bccb.report.wording import code, remarks, sentence, worth_lines
 
 DRAWN = Setting(100, 1_000, 500, 100, 1_000, 500, 12, 1, "conversion")
 LOGGED = Setting(500, 4_000, 2_000, 125, 1_000, 1_000, 5, 2, None)
@@ -77,6 +77,32 @@ def test_a_choice_that_did_not_hold_is_reported() -> None:
     assert sentence(result).startswith("Use hybrid: ")
     assert "3.0 fewer (3.0 to 3.0) than pooled-bayes" in sentence(result)
     assert "pooled-bayes did better than the choice made: more seeds would tell." in remarks(result)
+
+
+def test_whether_effects_matter_is_said_with_an_interval() -> None:
+    line, *_ = worth_lines(advice(pooled_bayes=[9, 8, 9], response_first=[4, 5, 4]))
+    assert line == (
+        "Effects matter here: compared with response-first, the better of the policies that ignore "
+        "them, pooled-bayes causes +4.3 (+1.5 to +7.2)."
+    )
+    line, *_ = worth_lines(advice(pooled_bayes=[40, 40, 41], response_first=[41, 40, 41]))
+    assert line.startswith("Effects do not matter here, ignoring them is as good: ")
+    line, *_ = worth_lines(advice(pooled_bayes=[9, 2, 7], response_first=[4, 5, 4]))
+    assert line.startswith("Whether effects matter here cannot be told: ")
+
+
+def test_policies_clearly_behind_a_naive_rival_are_named() -> None:
+    _, *lines = worth_lines(advice(pooled_bayes=[9, 8, 9], thompson=[0, 0, 0]))
+    assert lines == ["Clearly behind cheapest-first: treat-all, thompson."]
+
+
+def test_where_every_policy_harms_the_advice_is_to_treat_nobody() -> None:
+    result = advice(pooled_bayes=[-3, -2, -3], cheapest_first=[-9, -8, -9], treat_all=[-9, -9, -9])
+    assert sentence(result) == (
+        "Treat nobody: with 100 for 1,000 users even pooled-bayes does harm, and is expected to "
+        "cause -2.7 conversions (-4.1 to -1.2)."
+    )
+    assert code(result) == []
 
 
 def test_visits_are_called_visits() -> None:

@@ -105,8 +105,8 @@ def test_a_refused_campaign_tells_its_field(
         (
             {"policy": {"name": "pooled-bayse"}},
             "policy.name is 'pooled-bayse', but must be one of 'thompson', 'budgeted-thompson', "
-            "'hte-greedy', 'uplifting-bandit', 'bccb', 'cheapest-first', 'treat-all', "
-            "'pooled-bayes'; did you mean 'pooled-bayes'?",
+            "'hte-greedy', 'uplifting-bandit', 'bccb', 'cheapest-first', 'response-first', "
+            "'treat-all', 'pooled-bayes'; did you mean 'pooled-bayes'?",
         ),
         ({"horizon": 1000}, 'horizon is 1000, but must be an object, such as {"users": 10000}'),
     ],

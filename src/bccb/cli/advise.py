@@ -15,7 +15,7 @@ from bccb.data.simulator import Outcome
 from bccb.errors import InputError
 from bccb.evaluate.advice import Advice, advise
 from bccb.report.results import rival_rows
-from bccb.report.wording import code, remarks, sentence
+from bccb.report.wording import code, remarks, sentence, worth_lines
 from bccb.types import Log
 
 
@@ -45,7 +45,9 @@ def command(
     """Recommend a policy for your budget, your users and the history you have.
 
     Every policy that you could use is run: on simulated users or, if you give the log of a
-    randomised trial, on its users. They are judged by the conversions that they cause.
+    randomised trial, on its users. They are judged by the conversions that they cause. It also
+    says whether learning effects pays: against cheapest-first, which looks at the cost alone, and
+    response-first, which ranks by the predicted response per cost.
 
     **Examples**
 
@@ -63,7 +65,7 @@ def command(
         advice = advise(
             budget, users, past, outcome=outcome, seeds=chosen, jobs=jobs, progress=show
         )
-    words = {"sentence": sentence(advice), "code": code(advice)}
+    words = {"sentence": sentence(advice), "effects": worth_lines(advice), "code": code(advice)}
     write_json(json_file, {**words, **advice.figures()})
     _print(advice)
 
@@ -85,6 +87,8 @@ def _history(
 
 def _print(advice: Advice) -> None:
     out.print(sentence(advice), style="bold", highlight=False)
+    for line in worth_lines(advice):
+        out.print(line, highlight=False)
     out.print()
     out.print(table(rival_rows(advice)))
     for remark in remarks(advice):

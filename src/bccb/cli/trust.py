@@ -43,16 +43,18 @@ def command(
     """Measure, where the truth is known, what policies cause and whether our figures are right.
 
     Simulated users are decided on live, and every policy's true value is set against the oracle's,
-    over streams of growing length and where outcomes come late; estimates from simulated logs are
-    checked for bias and coverage, and so is what a policy says that it caused; and two copies of
-    one policy are compared, which should seldom differ. What is stored in the folder is not run
-    again.
+    over streams of growing length, in worlds of sixteen kinds and where outcomes come late;
+    estimates from simulated logs are checked for bias and coverage, and so is what a policy says
+    that it caused; and two copies of one policy are compared, which should seldom differ. What is
+    stored in the folder is not run again.
 
     **Examples**
 
     `bccb trust --quick`
 
     `bccb trust --out results --jobs 2`
+
+    `bccb trust --only worlds`
 
     `bccb trust --only late --only delays`
 

@@ -19,6 +19,7 @@ ESTIMATORS = by_name(
     none.NONE,
     constant.CONSTANT,
     two_model.TWO_MODEL,
+    two_model.STANDARDISED,
     ridge_pair.RIDGE_PAIR,
     pooled_logistic.POOLED_LOGISTIC,
     pooled_trees.POOLED_TREES,

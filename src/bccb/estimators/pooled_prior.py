@@ -2,7 +2,7 @@ r"""The prior of the pooled logistic regression, and how the posterior follows i
 
 Who responds usually depends on few features, and nobody knows on which. So each weight v of r(z),
 except that of the 1, has a prior variance of its own, which is learned: every 100 outcomes or more
-it takes a step of expectation maximisation, in which the default counts like prior_strength weights:
+it takes a step of expectation maximisation, where the default counts like prior_strength weights:
 
     variance_i <- (prior_strength default_i + theta_i^2 + S_ii) / (prior_strength + 1).
 

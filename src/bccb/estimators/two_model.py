@@ -9,6 +9,10 @@ where the intercept does not decay. These are the defaults of scikit-learn's ``S
 come from a copy of the weights that is refreshed every ``refresh`` observations of the arm. Until
 every arm has ``warm_up`` observations the effect is the optimistic ``prior_effect``.
 
+Features are read as they come, because the paper says nothing of standardising. The same on
+standardised features is a component of its own, for comparison (decision 3). The steps sum up to at
+most log(1 + t / t0) / alpha, so that weights stay finite whatever the features.
+
 Users who convert exactly when they are treated:
 
 >>> import numpy as np
@@ -24,16 +28,18 @@ Users who convert exactly when they are treated:
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Annotated, NamedTuple
 
 from bccb.kernels.component import Component, Parameter
 from bccb.kernels.jit import jit
 from bccb.kernels.layout import Layout
 from bccb.kernels.linalg import copy, dot, fill, row_dot, sigmoid
-from bccb.kernels.soundness import LARGE, MOST_SEEN, within
+from bccb.kernels.soundness import MOST_SEEN, within
 from bccb.types import Floats
 
 T0 = 1_000.0
+MOST_WEIGHT = 1e120  # more than all steps with the least alpha on the largest features add up to
 
 
 class State(NamedTuple):
@@ -54,8 +60,11 @@ LAYOUT = Layout(State)
 def sound(memory: Floats, d: int, K: int) -> bool:
     """Whether memory holds weights and numbers of users."""
     state = LAYOUT.view(memory, d, K)
-    weights = within(state.live, -LARGE, LARGE) and within(state.scoring, -LARGE, LARGE)
-    return weights and within(state.seen, 0.0, MOST_SEEN)
+    return (
+        within(state.live, -MOST_WEIGHT, MOST_WEIGHT)
+        and within(state.scoring, -MOST_WEIGHT, MOST_WEIGHT)
+        and within(state.seen, 0.0, MOST_SEEN)
+    )
 
 
 @jit
@@ -112,6 +121,12 @@ TWO_MODEL = Component(
     },
     layout=LAYOUT,
     sound=sound,
-    reads="standardised",
+    reads="raw",
     kernels={"predict": predict, "learn_estimator": learn_estimator},
+)
+STANDARDISED = replace(
+    TWO_MODEL,
+    name="two-model-standardised",
+    about="two-model SGD, standardised",
+    reads="standardised",
 )

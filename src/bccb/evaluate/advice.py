@@ -12,7 +12,8 @@ import numpy as np
 from bccb import checks
 from bccb.data.simulator import MOST_USERS, Outcome, load_model
 from bccb.errors import InputError
-from bccb.evaluate.choice import Choice, Evidence, choose
+from bccb.evaluate.choice import Choice, Evidence, choose, is_harmful
+from bccb.evaluate.naive import Worth, clearly_ahead, worth_of_effects
 from bccb.evaluate.parallel import OnProgress, fan_out
 from bccb.evaluate.rivals import Gains, RivalRun, measure, rivals_of
 from bccb.evaluate.statistics import Limits
@@ -50,8 +51,9 @@ class Rival:
     deviation: float  # over seeds
     spend: float
     learned: float
-    behind: float  # the recommended one's incremental conversions, less its own
+    behind: float  # the leading one's incremental conversions, less its own
     interval: Limits  # of that difference
+    clearly_behind: tuple[str, ...]  # the naive rivals that clearly cause more
     note: str = ""
 
 
@@ -61,13 +63,14 @@ class Advice:
 
     setting: Setting
     choice: Choice
-    incremental: Limits  # of the recommended policy
-    rivals: tuple[Rival, ...]  # the recommended one first, then by what they caused
+    incremental: Limits  # of the leading policy: the recommended one or, without it, the best
+    worth: Worth | None  # of learning effects
+    rivals: tuple[Rival, ...]  # the leading one first, then by what they caused
     runs: tuple[RivalRun, ...]
 
     @property
-    def recommended(self) -> str:
-        """The policy to use."""
+    def recommended(self) -> str | None:
+        """The policy to use; none where even the best is clearly worse than treating nobody."""
         return self.choice.recommended
 
     @property
@@ -190,23 +193,28 @@ def conclude(setting: Setting, runs: Sequence[RivalRun], gains: Mapping[str, Flo
         by_policy.setdefault(run.policy, []).append(run)
     if setting.outcome is None:
         evidence = Evidence(_values(by_policy), gains, comparisons=len(by_policy) - 1)
-        choice = choose(evidence)
+        chosen_by = evidence
     else:
         half = len({run.seed for run in runs}) // 2
-        choice = choose(Evidence(_values({name: of[:half] for name, of in by_policy.items()})))
+        chosen_by = Evidence(_values({name: of[:half] for name, of in by_policy.items()}))
         by_policy = {name: of[half:] for name, of in by_policy.items()}
         evidence = Evidence(_values(by_policy))
-    rivals = [_rival(of, evidence, choice.recommended) for of in by_policy.values()]
-    rivals.sort(key=lambda rival: (rival.policy != choice.recommended, -rival.incremental))
-    own = replace(evidence, comparisons=1).interval(choice.recommended)
-    return Advice(setting, choice, own, tuple(rivals), tuple(runs))
+    choice = choose(chosen_by)
+    if is_harmful(evidence, choice.leading):
+        choice = replace(choice, recommended=None)
+    leading = choice.leading
+    rivals = [_rival(of, evidence, leading) for of in by_policy.values()]
+    rivals.sort(key=lambda rival: (rival.policy != leading, -rival.incremental))
+    own = replace(evidence, comparisons=1).interval(leading)
+    worth = worth_of_effects(choice, chosen_by, evidence)
+    return Advice(setting, choice, own, worth, tuple(rivals), tuple(runs))
 
 
 def _values(by_policy: Mapping[str, Sequence[RivalRun]]) -> dict[str, Floats]:
     return {name: np.array([run.incremental for run in of]) for name, of in by_policy.items()}
 
 
-def _rival(runs: Sequence[RivalRun], evidence: Evidence, recommended: str) -> Rival:
+def _rival(runs: Sequence[RivalRun], evidence: Evidence, leading: str) -> Rival:
     name = runs[0].policy
     values = evidence.values[name]
     notes = [run.note for run in runs if run.note]
@@ -216,7 +224,8 @@ def _rival(runs: Sequence[RivalRun], evidence: Evidence, recommended: str) -> Ri
         deviation=float(values.std(ddof=1)),
         spend=float(np.mean([run.spend for run in runs])),
         learned=float(np.mean([run.learned for run in runs])),
-        behind=float((evidence.values[recommended] - values).mean()),
-        interval=evidence.interval(recommended, name),
+        behind=float((evidence.values[leading] - values).mean()),
+        interval=evidence.interval(leading, name),
+        clearly_behind=clearly_ahead(evidence, name),
         note=f"{len(notes)} of {len(runs)} runs: {notes[0]}" if notes else "",
     )

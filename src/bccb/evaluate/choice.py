@@ -8,7 +8,7 @@ rows of one trial anew, that would cure nothing, and intervals allow for the num
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bccb.evaluate.statistics import LEVEL, Limits, load_stats
 from bccb.policies import DEFAULT, spec_of
@@ -61,17 +61,19 @@ class Evidence:
 class Choice:
     """The recommended policy, and how it stands among the others."""
 
-    recommended: str
+    recommended: str | None  # none where even the leading one is clearly worse than treating nobody
+    leading: str  # the one that the others are set against
     runner_up: str  # the best of the others
     best: str  # by the mean alone
     tied: tuple[str, ...]  # with the best, which is the first of them
 
 
 def choose(evidence: Evidence) -> Choice:
-    """Recommend one of the policies.
+    """Recommend one of the policies, or none.
 
     Of those that cannot be distinguished from the best, the default of the library comes first,
     after history where there is some, then one without history, then the one with the higher mean.
+    A policy that is clearly worse than treating nobody is never recommended.
 
     >>> import numpy as np
     >>> values = {"hybrid": [9.0, 4.0], "pooled-bayes": [6.0, 6.0], "bccb": [1.0, -4.0]}
@@ -86,9 +88,21 @@ def choose(evidence: Evidence) -> Choice:
 
     def merit(name: str) -> tuple[bool, bool, float]:
         spec = spec_of(name)
-        ours = spec.composition == spec_of(DEFAULT).composition
+        ours = spec.is_like(spec_of(DEFAULT))
         return ours, spec.needs_history == ours, means[name]
 
-    recommended = max(tied, key=merit)
-    others = [name for name in ranked if name != recommended]
-    return Choice(recommended, others[0], best, tuple(tied))
+    harmless = [name for name in tied if not is_harmful(evidence, name)]
+    recommended = max(harmless, key=merit) if best in harmless else None
+    leading = recommended or best
+    runner_up = next(name for name in ranked if name != leading)
+    return Choice(recommended, leading, runner_up, best, tuple(tied))
+
+
+def is_harmful(evidence: Evidence, name: str) -> bool:
+    """Whether a policy clearly causes fewer conversions than treating nobody.
+
+    >>> import numpy as np
+    >>> is_harmful(Evidence({"treat-all": np.array([-3.0, -2.0, -4.0])}), "treat-all")
+    True
+    """
+    return replace(evidence, comparisons=1).interval(name).high < 0

@@ -8,7 +8,7 @@ a trial it is the doubly robust estimate, whose outcome model knows the rows of 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,8 @@ from bccb.errors import FitError
 from bccb.evaluate.outcome_model import predict
 from bccb.evaluate.proposals import propose_on
 from bccb.evaluate.trials import Trial
-from bccb.policies import POLICIES, spec_of
+from bccb.policies import POLICIES, RESPONSE_FIRST, spec_of
+from bccb.spec import Spec
 from bccb.types import Floats, Ints, Log
 
 
@@ -57,6 +58,19 @@ def rivals_of(history: int) -> list[str]:
     ]
 
 
+def rival_of(name: str, history: int) -> Spec:
+    """A policy of the table as it is run after this many rows of history.
+
+    response-first learns from them, too. Otherwise a policy that begins with history would be ahead
+    of it for knowing who converts, and not for learning effects.
+
+    >>> rival_of("response-first", 1_000).needs_history, rival_of("bccb", 1_000).needs_history
+    (True, False)
+    """
+    spec = spec_of(name)
+    return replace(spec, after_history=True) if name == RESPONSE_FIRST and history else spec
+
+
 def measure(
     trial: Trial, names: Sequence[str], budget: float, seed: int
 ) -> Iterator[tuple[RivalRun, Gains]]:
@@ -65,7 +79,8 @@ def measure(
     past = trial.past.take(trial.history) if len(trial.history) else None
     rates = None if log.effects is not None or past is None else _rates(past, log)
     for name in names:
-        policy = assemble_for(spec_of(name), log, budget=budget, horizon=log.users, seed=seed)
+        spec = rival_of(name, len(trial.history))
+        policy = assemble_for(spec, log, budget=budget, horizon=log.users, seed=seed)
         try:
             if policy.needs_history and past is not None:
                 policy.learn(past)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from bccb.evaluate.statistics import LEVEL, load_stats
 from bccb.experiments.experiment import Claim, Verdict
+from bccb.policies import DEFAULT, NAIVE
 from bccb.report.looks import OURS
 from bccb.report.rows import Row
 
@@ -116,6 +117,23 @@ def same_ranking(treated: Sequence[Row], incremental: Sequence[Row]) -> Claim:
     against = f"against bccb {len(apart)}, surely {len(surely)}"
     figure = f"{others} of {len(incremental)} ranks differ; {against}"
     return Claim("treated and incremental conversions rank the methods alike", verdict, figure)
+
+
+def beyond_naive(rows: Sequence[Row]) -> Claim:
+    """Our default causes more than the policies that ignore effects, at every budget."""
+    text, behind, unsure, ranges = f"{DEFAULT} causes more than by ignoring effects", [], [], []
+    for rival in NAIVE:
+        own = [row for row in rows if (row["policy"], row["against"]) == (DEFAULT, rival)]
+        behind += [row for row in own if row["p"] < LEVEL and row["difference"] < 0]
+        unsure += [row for row in own if row["p"] >= LEVEL]
+        if own:
+            gains = [float(row["difference"]) for row in own]
+            worst = max(float(row["p"]) for row in own)
+            span = f"{min(gains):+.1f} to {max(gains):+.1f}, largest p = {worst:.2g}"
+            ranges.append(f"beside {rival} {span}")
+    open_ = unsure or len(ranges) < len(NAIVE)
+    verdict: Verdict = "does not hold" if behind else "cannot tell" if open_ else "holds"
+    return Claim(text, verdict, "; ".join(ranges) or "not run")
 
 
 def _rivals(rows: Sequence[Row]) -> list[Row]:

@@ -51,6 +51,8 @@ class Experiment:
     claims: Callable[[Findings], list[Claim]] = lambda findings: []
     printed: bool = True  # in the terminal, where it is not too long
     unprinted_columns: Callable[[Any], Sequence[str]] = lambda setup: ()  # too wide for it
+    split_by: str = ""  # a column: each of its values has a table of its own
+    ranked: Sequence[str] = ()  # columns of which each row's best and worst are marked
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,6 +131,7 @@ EXPLORED: Mapping[str, tuple[tuple[str, float | None], ...]] = MappingProxyType(
         "none": (("beta-difference", 0.1), ("beta-difference", 1.0)),
         "constant": (("none", None),),
         "two-model": (("coin", None), ("beta-difference", 0.1)),
+        "two-model-standardised": (("coin", None), ("beta-difference", 0.1)),
         "ridge-pair": (("none", None), ("beta-difference", 0.1), ("upper-confidence", None)),
         "frozen": (("none", None), ("beta-difference", 0.1)),
     }

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,24 +44,28 @@ class Report:
     def sections(self) -> list[Section]:
         """A section for each experiment, with its figure drawn, and whatever the study adds."""
         sections = []
+        for plain in self._plain_sections():
+            one = self.study[plain.name]
+            drawn = one.figure(plain.rows) if one.figure is not None else None
+            published = one.published if self.as_published else None
+            sections.append(replace(plain, published_rows=published, figure_svg=drawn))
+        return [*sections, *self.extra]
+
+    def _plain_sections(self) -> list[Section]:
+        """A section for each experiment, with its text and table alone."""
+        sections = []
         for name, rows in self.tables.items():
             one = self.study[name]
-            drawn = one.figure(rows) if one.figure is not None else None
-            published = one.published if self.as_published else None
-            sections.append(
-                Section(name, one.title, one.text, rows, published, drawn, self.study.ours)
-            )
-        return [*sections, *self.extra]
+            section = Section(name, one.title, one.text, rows, ours=self.study.ours)
+            sections.append(replace(section, split_by=one.split_by, ranked=one.ranked))
+        return sections
 
     def markdown(self) -> str:
         """One document: what was run, the verdicts, and every table."""
         written = "Written by the command itself; do not edit."
         intro = [*self.study.intro(self.figures), written]
-        sections = [
-            Section(name, self.study[name].title, self.study[name].text, rows)
-            for name, rows in self.tables.items()
-        ]
-        return markdown.page(self.study.title, intro, self.study.rules, self.claims, sections)
+        rules, claims = self.study.rules, self.claims
+        return markdown.page(self.study.title, intro, rules, claims, self._plain_sections())
 
     def html(self, sections: Sequence[Section] | None = None) -> str:
         """One page that needs nothing beside it."""

@@ -11,10 +11,9 @@ from bccb.experiments import paper
 from bccb.experiments.experiment import Record, Results
 from bccb.experiments.paper import Setup
 from bccb.experiments.plan import Run
+from bccb.policies import NAIVE
 from bccb.report.looks import OFFLINE, OURS
 from bccb.types import Floats
-
-CHEAPEST = "cheapest-first"
 
 
 def online(setup: Setup, results: Results, figure: str = "conversions") -> list[Record]:
@@ -145,16 +144,17 @@ def incremental(setup: Setup, results: Results) -> list[Record]:
 
 
 def naive(setup: Setup, results: Results) -> list[Record]:
-    """Every policy against the one that looks at the cost alone."""
+    """Every policy against each of those that ignore effects, in incremental conversions."""
     rows = []
     for budget in setup.budgets:
-        rival = _over_seeds(setup, results, CHEAPEST, budget)
-        for name in setup.policies:
-            if name == CHEAPEST:
-                continue
-            values = _over_seeds(setup, results, name, budget)
-            row = {"budget": budget, "policy": name, **_difference(values, rival)}
-            rows.append({**row, "p": paired_t(values, rival)})
+        for rival in (name for name in NAIVE if name in setup.policies):
+            others = _over_seeds(setup, results, rival, budget, "incremental")
+            for name in setup.policies:
+                if name == rival:
+                    continue
+                ones = _over_seeds(setup, results, name, budget, "incremental")
+                row = {"budget": budget, "policy": name, "against": rival}
+                rows.append({**row, **_difference(ones, others), "p": paired_t(ones, others)})
     return rows
 
 

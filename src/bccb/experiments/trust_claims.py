@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -10,8 +10,10 @@ from bccb.evaluate.statistics import LEVEL, load_stats, paired_t, share_interval
 from bccb.experiments.experiment import Claim, Verdict
 from bccb.experiments.trust import LEAST_SEEDS, ORACLE, UNRESERVED, Setup, begins_cold
 from bccb.experiments.trust_tables import NAMES, over_seeds
-from bccb.policies import DEFAULT
+from bccb.experiments.trust_worlds import cells_of, shares
+from bccb.policies import DEFAULT, NAIVE
 from bccb.report.rows import Row
+from bccb.types import Floats
 
 SMALL = 0.01  # of the oracle's value: what is known to be below it is no worse
 KEPT = 0.95
@@ -121,6 +123,42 @@ def keeps_late(delays: Sequence[Row], worlds: int) -> Claim:
     figure = f"least: {percent(least['kept'], 1)} ± {percent(reach * least['kept_se'], 1)}"
     which = f"{least['outcome']}s, {least['delays']}"
     return Claim(text, verdict, f"{figure} ({which}), {worlds} worlds")
+
+
+def harms_nowhere(rows: Sequence[Row]) -> Claim:
+    """Our default causes more than treating nobody, in every world."""
+    text = f"{DEFAULT} causes more than treating nobody in every world"
+    gains = {cell: shares(rows, *cell, DEFAULT) for cell in cells_of(rows)}
+    return _in_every_world(text, "share of the oracle's", gains)
+
+
+def ahead_of_naive(rows: Sequence[Row]) -> Claim:
+    """Our default causes more than the better of those that ignore effects, in every world."""
+    gains = {}
+    for cell in cells_of(rows):
+        rivals = [shares(rows, *cell, name) for name in NAIVE]
+        gains[cell] = shares(rows, *cell, DEFAULT) - max(
+            rivals, key=lambda each: float(each.mean())
+        )
+    text = f"{DEFAULT} causes more than by ignoring effects in every world"
+    return _in_every_world(text, "lead", gains)
+
+
+def _in_every_world(text: str, what: str, gains: Mapping[tuple[int, str], Floats]) -> Claim:
+    """Whether all of these are above zero."""
+    users, world = cell = min(gains, key=lambda cell: float(gains[cell].mean()))
+    seeds, means = len(gains[cell]), [float(each.mean()) for each in gains.values()]
+    below = sum(mean <= 0 for mean in means)
+    figure = f"not so in {below} of {len(gains)}; least {what}: {min(means):+.2f}"
+    where = f"{world}, {users:,} users, {seeds} seed{'s'[: seeds - 1]}"
+    if seeds < 2:
+        return Claim(text, "cannot tell", f"{figure} ({where})")
+    reach = _reach(seeds, len(gains)) / seeds**0.5
+    ends = [(float(each.mean()), reach * float(each.std(ddof=1))) for each in gains.values()]
+    surely = any(mean + error < 0 for mean, error in ends)
+    unsure = any(mean - error <= 0 for mean, error in ends)
+    verdict: Verdict = "does not hold" if surely else "cannot tell" if unsure else "holds"
+    return Claim(text, verdict, f"{figure} ± {min(ends)[1]:.2f} ({where})")
 
 
 def _reach(worlds: int, figures: int) -> float:

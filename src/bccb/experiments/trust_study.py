@@ -7,9 +7,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from bccb.data.worlds import ABOUT
 from bccb.evaluate.parallel import OnProgress
 from bccb.evaluate.statistics import LEVEL
-from bccb.experiments import trust, trust_caused, trust_claims, trust_late, trust_tables
+from bccb.experiments import (
+    trust,
+    trust_caused,
+    trust_claims,
+    trust_late,
+    trust_tables,
+    trust_worlds,
+)
 from bccb.experiments.experiment import Claim, Experiment, Findings, Record, Results, Study
 from bccb.experiments.plan import source_of
 from bccb.experiments.report import Report
@@ -21,6 +29,7 @@ from bccb.report.trust_figures import (
     late_shares,
     regret_curves,
     share_intervals,
+    world_shares,
 )
 
 
@@ -84,6 +93,12 @@ def worlds_of(findings: Findings) -> int:
     return len(trust_late.worlds(findings.setup))
 
 
+def world_claims(findings: Findings) -> list[Claim]:
+    """Our default against treating nobody, and against ignoring effects."""
+    rows = rows_of(trust_worlds.every_world(findings.setup), findings.results)
+    return [trust_claims.harms_nowhere(rows), trust_claims.ahead_of_naive(rows)]
+
+
 def intro(facts: Mapping[str, Any]) -> list[str]:
     """What was run."""
     setup = facts["setup"]
@@ -130,6 +145,28 @@ TRUST = Study(
             table=from_lives(trust_tables.exponents),
             claims=lambda findings: [trust_claims.slower_than_users(findings.tables["exponents"])],
             unprinted_columns=lambda setup: [trust_tables.short(n) for n in setup.sizes[1::2]],
+        ),
+        Experiment(
+            "worlds",
+            "In every world",
+            "Users of sixteen kinds, in long and in short campaigns, decided on live. Each figure "
+            "is what a policy causes as a share of what the oracle does with the same money: 1 is "
+            "as good, 0 as treating nobody, and below 0 it does harm. In each row the best is "
+            "bold, the worst has the sign ▾. A policy that cannot be fitted on its history treats "
+            "nobody. cheapest-first and response-first ignore effects: where they are ahead, "
+            "learning effects does not pay. "
+            f"The worlds: {'; '.join(f'{name}, {about}' for name, about in ABOUT.items())}.",
+            plan=trust_worlds.every_world,
+            table=lambda setup, results: trust_worlds.table(
+                rows_of(trust_worlds.every_world(setup), results)
+            ),
+            figure=world_shares,
+            claims=world_claims,
+            unprinted_columns=lambda setup: [
+                name for name in trust_worlds.NAMES if name not in trust_worlds.PRINTED
+            ],
+            split_by="users",
+            ranked=trust_worlds.NAMES,
         ),
         Experiment(
             "late",
@@ -240,9 +277,9 @@ TRUST = Study(
     ours=DEFAULT,
     rules=(
         "The verdict is 'cannot tell' where a figure lies within chance of its limit, or there are "
-        "fewer than 5 seeds, fewer than 500 repetitions, or so few comparisons that the interval "
-        "of their share is wider than 5 points. A claim about several figures shares its 5 % among "
-        "them."
+        "fewer than 5 seeds (in a world: 2), fewer than 500 repetitions, or so few comparisons "
+        "that the interval of their share is wider than 5 points. A claim about several figures "
+        "shares its 5 % among them."
     ),
 )
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from bccb.policies import POLICIES
+
 
 class Column(NamedTuple):
     """A column of a table."""
@@ -65,7 +67,7 @@ COLUMNS: Mapping[str, Column] = MappingProxyType(
         "effect": Column("rate of the treatment, less that of the control"),
         "matched": Column("users for whom the log did what the policy proposed"),
         "learned": Column("users whose outcome the policy could learn from"),
-        "behind": Column("how many more conversions the recommended policy caused"),
+        "behind": Column("how many more conversions the policy in the first row caused"),
         "cost_of_each": Column("money spent for each conversion that was caused"),
         "caused": Column("conversions that the treatments caused, mean ± deviation over seeds"),
         "reserve": Column("share of decisions made at random", key=True),
@@ -92,11 +94,14 @@ COLUMNS: Mapping[str, Column] = MappingProxyType(
         "treatments": Column("number of treatments", key=True),
         "reports": Column("when outcomes are known", text=True),
         "worlds": Column("number of worlds"),
+        "world": Column("the kind of users", text=True, key=True),
+        "error": Column("the largest standard error of the figures in the row"),
         "held": Column("share of worlds where measured held at all of 60 looks"),
         "measured_low_to_high": Column("mean ends of the measured 95 % intervals"),
         "relative_width": Column("width as a share of the measured width"),
         "comparisons": Column("number of comparisons"),
         "differ": Column("share of comparisons with a significant difference"),
+        **dict.fromkeys(POLICIES, Column("what a policy causes, as a share of the oracle's")),
     }
 )
 UNKNOWN = Column("")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from bccb.errors import InputError
 from bccb.report.columns import column, is_key, is_text
 from bccb.report.looks import OURS
-from bccb.report.rows import Row, joined
+from bccb.report.rows import WORST, Row, extremes, joined, split
 from bccb.report.templating import rendered
 
 VERDICTS = MappingProxyType(
@@ -34,6 +34,8 @@ class Section:
     published_rows: Sequence[Row] | None = None
     figure_svg: str | None = None
     ours: str = OURS  # the policy that stands out
+    split_by: str = ""  # a column: each of its values has a table of its own
+    ranked: Sequence[str] = ()  # columns of which each row's best and worst are marked
 
 
 class Heading(NamedTuple):
@@ -49,6 +51,7 @@ class Line(NamedTuple):
 
     kind: str  # its classes
     cells: list[str]
+    marks: list[str]  # classes of the cells
 
 
 class Table(NamedTuple):
@@ -78,7 +81,7 @@ def page(
         verdicts=VERDICTS,
         counts={name: given.count(name) for name in VERDICTS},
         claims=_claims(claims),
-        sections=[(section, _results(section) if section.rows else None) for section in sections],
+        sections=[(section, _tables(section)) for section in sections],
     )
 
 
@@ -120,6 +123,14 @@ def _claims(claims: Sequence[Row]) -> Table:
     return _table("Claims", {"": names}, [[claim.get(name) for name in names] for claim in claims])
 
 
+def _tables(section: Section) -> list[tuple[str, Table]]:
+    """The tables of a section, each with its heading where there are several."""
+    if not section.rows:
+        return []
+    parts = split(section.rows, section.split_by)
+    return [(heading, _results(replace(section, rows=rows))) for heading, rows in parts]
+
+
 def _results(section: Section) -> Table:
     """Ours and, in the same row where it is about the same thing, the published figures."""
     ours = [_compact(row, number) for row in section.rows]
@@ -136,7 +147,22 @@ def _results(section: Section) -> Table:
         ]
         for own, other in _paired(ours, published, keys)
     ]
-    return _table(section.title, parts, lines, section.ours)
+    table = _table(section.title, parts, lines, section.ours)
+    if not section.ranked:
+        return table
+    pairs = zip(table.lines, section.rows, strict=True)
+    return table._replace(lines=[_ranked(line, row, table, section) for line, row in pairs])
+
+
+def _ranked(line: Line, row: Row, table: Table, section: Section) -> Line:
+    """A line with its best and worst figures marked."""
+    ends = extremes(row, section.ranked)
+    marks = [ends.get(head.name, "") for head in table.headings]
+    cells = [
+        f"{cell} {WORST}" if mark == "worst" else cell
+        for cell, mark in zip(line.cells, marks, strict=True)
+    ]
+    return Line(line.kind, cells, marks)
 
 
 def _compact(row: Row, written: Callable[[float], str]) -> Row:
@@ -194,7 +220,7 @@ def _table(
         new = grouped and (place == 0 or rows[place - 1][0] != row[0])
         kind = f"{'new' if new else ''} {'ours' if ours in row else ''}".strip()
         cells = [_cell(head.name, value) for head, value in zip(headings, row, strict=True)]
-        lines.append(Line(kind, cells))
+        lines.append(Line(kind, cells, [""] * len(cells)))
     over = [(part, len(names)) for part, names in parts.items()] if parts.get("Published") else []
     return Table(title, over, headings, lines)
 

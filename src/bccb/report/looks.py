@@ -22,6 +22,7 @@ STYLES: Mapping[str, tuple[str, str, Dashes]] = MappingProxyType(
         "pooled-bayes": ("#5E3C99", "d", "-"),
         "pooled-no-reserve": ("#8073AC", "p", (0, (2, 1.5))),
         "cheapest-first": ("#000000", "^", (0, (6, 2, 1, 2))),
+        "response-first": ("#454545", "8", (0, (3, 1, 1, 1))),
         "hte-greedy": ("#009E73", "D", (0, (3, 1.5))),
         "thompson": ("#CC79A7", "v", (0, (1, 1.5))),
         "budgeted-thompson": ("#E69F00", "P", (0, (8, 2, 1, 2, 1, 2))),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bccb.report.columns import column
 from bccb.report.html import Section
-from bccb.report.rows import Row, joined
+from bccb.report.rows import WORST, Row, extremes, joined, split
 from bccb.report.templating import rendered
 
 
@@ -24,7 +24,7 @@ def page(
         intro=intro,
         rules=rules,
         claims=table(claims) if claims else "",
-        sections=[(section, table(section.rows), legend(section.rows)) for section in sections],
+        sections=[(section, tables(section), legend(section.rows)) for section in sections],
     )
 
 
@@ -51,8 +51,18 @@ def span(seeds: Sequence[int]) -> str:
     return f"{first} to {last}" if whole and last > first else ", ".join(map(str, seeds))
 
 
-def table(rows: Sequence[Row]) -> str:
-    """Rows as a Markdown table.
+def tables(section: Section) -> str:
+    """The table of a section, or one for each value of the column that splits it."""
+    parts = []
+    for heading, rows in split(section.rows, section.split_by):
+        parts += [f"### {heading}"] if heading else []
+        parts.append(table(rows, section.ranked))
+    return "\n\n".join(parts)
+
+
+def table(rows: Sequence[Row], ranked: Sequence[str] = ()) -> str:
+    """Rows as a Markdown table; the best of the ranked figures of a row is bold, the worst has a
+    sign.
 
     >>> print(table([{"n": 500, "p_value": 0.0431}, {"n": 1000, "p_value": None}]))
     | n | p value |
@@ -60,9 +70,19 @@ def table(rows: Sequence[Row]) -> str:
     | 500 | 0.0431 |
     | 1,000 |  |
     """
+    if ranked:
+        marks = [extremes(row, ranked) for row in rows]
+        rows = [
+            {name: _marked(cell(value), own.get(name, "")) for name, value in row.items()}
+            for row, own in zip(rows, marks, strict=True)
+        ]
     headings, texts = cells(rows)
     first, *rest = (f"| {' | '.join(line)} |" for line in (headings, *texts))
     return "\n".join([first, "|" + "---|" * len(headings), *rest])
+
+
+def _marked(text: str, mark: str) -> str:
+    return {"best": f"**{text}**", "worst": f"{text} {WORST}"}.get(mark, text)
 
 
 def cells(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:

@@ -57,11 +57,11 @@ def live_rows(summary: Sequence[LiveSummary]) -> list[dict[str, str]]:
 
 
 def rival_rows(advice: Advice) -> list[dict[str, str]]:
-    """One row for each rival, with what the recommended policy causes more."""
+    """One row for each rival, with what the leading policy causes more."""
 
     def behind(rival: Rival) -> str:
         low, high = rival.interval
-        own = rival.policy == advice.recommended
+        own = rival.policy == advice.choice.leading
         return "" if own else f"{rival.behind:,.1f} ({low:,.1f} to {high:,.1f})"
 
     return [

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 Row: TypeAlias = Mapping[str, Any]  # of a table: cells by the names of the columns
 
+WORST = "▾"  # beside the worst figure of a row: colour is never alone
 PAIRS = (("mean", "deviation", "±"), ("low", "high", "to"), ("", "_se", "±"))
 
 
@@ -31,3 +32,35 @@ def joined(cells: Row) -> dict[str, Any]:
             if name not in partners.values()
         }
     return result
+
+
+def split(rows: Sequence[Row], by: str) -> list[tuple[str, list[Row]]]:
+    """The rows of each value of a column, without it, and what they have in common.
+
+    >>> split([{"users": 9, "p": 1}, {"users": 5, "p": 2}, {"users": 9, "p": 3}], "users")
+    [('users: 9', [{'p': 1}, {'p': 3}]), ('users: 5', [{'p': 2}])]
+    """
+    if not by:
+        return [("", list(rows))]
+    return [
+        (
+            f"{by}: {value:,}",
+            [
+                {name: cell for name, cell in row.items() if name != by}
+                for row in rows
+                if row[by] == value
+            ],
+        )
+        for value in dict.fromkeys(row[by] for row in rows)
+    ]
+
+
+def extremes(row: Row, ranked: Sequence[str]) -> dict[str, str]:
+    """Which of the ranked columns hold the best and the worst figure of a row.
+
+    >>> extremes({"world": "bump", "a": 0.4, "b": 0.9, "c": 0.9}, ("a", "b", "c"))
+    {'a': 'worst', 'b': 'best', 'c': 'best'}
+    """
+    figures = {name: row[name] for name in ranked if row.get(name) is not None}
+    ends = {min(figures.values()): "worst", max(figures.values()): "best"} if figures else {}
+    return {name: ends[figure] for name, figure in figures.items() if figure in ends}

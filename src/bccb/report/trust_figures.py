@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 from bccb.policies import DEFAULT
 from bccb.report.drawing import legend, line, svg, thousands
 from bccb.report.looks import INK, QUIET, look_of
-from bccb.report.rows import Row
+from bccb.report.rows import WORST, Row, extremes
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+LEGIBLE = 0.5  # shares beyond this are on dark colours
 
 
 def regret_curves(rows: Sequence[Row]) -> str:
@@ -73,6 +76,46 @@ def late_shares(rows: Sequence[Row]) -> str:
         figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
 
     return svg(draw, "Late outcomes", (9, 1.8 + 0.36 * len(rows) / len(outcomes)))
+
+
+def world_shares(rows: Sequence[Row]) -> str:
+    """What every policy causes in every world, a panel for each size: a colour and its figure."""
+    from matplotlib.colors import TwoSlopeNorm
+
+    sizes = list(dict.fromkeys(int(row["users"]) for row in rows))
+    names = [name for name in rows[0] if name not in ("users", "world", "error")]
+
+    def draw(figure: Figure) -> None:
+        panels = figure.subplots(len(sizes), 1, sharex=True, squeeze=False)[:, 0]
+        for axes, users in zip(panels, sizes, strict=True):
+            own = [row for row in rows if row["users"] == users]
+            figures = [[float(row[name]) for name in names] for row in own]
+            axes.pcolormesh(figures, cmap="PuOr", norm=TwoSlopeNorm(0.0, -1.0, 1.0))
+            for place, row in enumerate(own):
+                ends = extremes(row, names)
+                for across, name in enumerate(names):
+                    _share(axes, (across + 0.5, place + 0.5), float(row[name]), ends.get(name, ""))
+            axes.set_yticks([i + 0.5 for i in range(len(own))], [str(row["world"]) for row in own])
+            axes.set_xticks([i + 0.5 for i in range(len(names))], names, rotation=40, ha="right")
+            axes.invert_yaxis()
+            axes.grid(visible=False)
+            axes.tick_params(length=0)
+            axes.set_title(f"{users:,} users", loc="left")
+
+    return svg(draw, "Shares of the oracle's value in every world", (9, 1.2 + 0.3 * len(rows)))
+
+
+def _share(axes: Axes, point: tuple[float, float], share: float, mark: str) -> None:
+    """A share in its cell: the best of a row bold, the worst with a sign."""
+    look: dict[str, Any] = {
+        "color": "white" if abs(share) > LEGIBLE else INK,
+        "ha": "center",
+        "va": "center",
+    }
+    text = f"{round(share, 2) + 0.0:.2f}"  # -0.00 becomes 0.00
+    text += f" {WORST}" if mark == "worst" else ""
+    weight = "bold" if mark == "best" else "normal"
+    axes.text(*point, text, fontsize=9, fontweight=weight, **look)
 
 
 def caused_intervals(rows: Sequence[Row]) -> str:

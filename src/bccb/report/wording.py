@@ -6,11 +6,16 @@ from bccb.caused import Caused
 from bccb.data import costs
 from bccb.evaluate.advice import Advice, Rival
 from bccb.evaluate.planning import Plan
+from bccb.evaluate.rivals import rival_of
 from bccb.evaluate.statistics import Limits
 from bccb.intervals import Interval
-from bccb.policies import DEFAULT, spec_of
+from bccb.policies import CHEAPEST_FIRST, DEFAULT, NAIVE, RESPONSE_FIRST, spec_of
 
-SIMPLEST = "cheapest-first"
+MATTERS = {
+    "effects matter": "Effects matter here",
+    "effects do not matter": "Effects do not matter here, ignoring them is as good",
+    "cannot tell": "Whether effects matter here cannot be told",
+}
 UNSPENT = 0.99  # of the budget: who treats everybody with less than this has money to spare
 RATES = {"conversion": "0.2 to 0.3 % of them convert", "visit": "4 to 5 % of them visit"}
 
@@ -18,21 +23,40 @@ RATES = {"conversion": "0.2 to 0.3 % of them convert", "visit": "4 to 5 % of the
 def sentence(advice: Advice) -> str:
     """What to use, what it is expected to cause, and how much more than others."""
     choice, setting = advice.choice, advice.setting
-    own, runner_up = advice.rival(choice.recommended), advice.rival(choice.runner_up)
+    own, runner_up = advice.rival(choice.leading), advice.rival(choice.runner_up)
     what = f"{setting.outcome or 'conversion'}s"
-    text = (
-        f"Use {own.policy}: with {setting.measured_budget:,.0f} for {setting.measured_users:,} "
-        f"users it is expected to cause {own.incremental:,.1f} {what} {_range(advice.incremental)}"
-    )
+    size = f"with {setting.measured_budget:,.0f} for {setting.measured_users:,} users"
+    caused = f"{own.incremental:,.1f} {what} {_range(advice.incremental)}"
+    if choice.recommended is None:
+        text = f"Treat nobody: {size} even {own.policy} does harm"
+        return f"{text}, and is expected to cause {caused}."
+    text = f"Use {own.policy}: {size} it is expected to cause {caused}"
     if not advice.is_distinct:
         text += f". Nothing here tells the policies apart: it is {_against(runner_up)}"
         return f"{text}, and named{_reason(advice)}."
     text += f", {_against(runner_up)}, the best of the others"
-    if SIMPLEST not in (own.policy, runner_up.policy):
-        text += f", and {_against(advice.rival(SIMPLEST))}, the simplest"
+    if CHEAPEST_FIRST not in (own.policy, runner_up.policy):
+        text += f", and {_against(advice.rival(CHEAPEST_FIRST))}, the simplest"
     if choice.recommended != choice.best:
         text += f". It is as good as the best, as far as can be told, and chosen{_reason(advice)}"
     return f"{text}."
+
+
+def worth_lines(advice: Advice) -> list[str]:
+    """Whether learning effects pays here, and which policies are worse than ignoring them."""
+    lines, worth = [], advice.worth
+    if worth is not None:
+        low, high = worth.interval
+        lines.append(
+            f"{MATTERS[worth.verdict]}: compared with {worth.rival}, the better of the policies "
+            f"that ignore them, {worth.policy} causes {worth.gain:+,.1f} "
+            f"({low:+,.1f} to {high:+,.1f})."
+        )
+    for naive in NAIVE:
+        behind = [rival.policy for rival in advice.rivals if naive in rival.clearly_behind]
+        if behind:
+            lines.append(f"Clearly behind {naive}: {', '.join(behind)}.")
+    return lines
 
 
 def plan_lines(plan: Plan) -> list[str]:
@@ -122,12 +146,12 @@ def _range(interval: Limits) -> str:
 
 def _reason(advice: Advice) -> str:
     """Why this one of several that are tied."""
-    name, tied = advice.recommended, advice.choice.tied
+    spec, tied = spec_of(advice.choice.leading), advice.choice.tied
     reasons = []
-    if spec_of(name).composition == spec_of(DEFAULT).composition:
-        after = ", with your history" if spec_of(name).needs_history else ""
+    if spec.is_like(spec_of(DEFAULT)):
+        after = ", with your history" if spec.needs_history else ""
         reasons.append(f"it is the default{after}")
-    elif not spec_of(name).needs_history and any(spec_of(other).needs_history for other in tied):
+    elif not spec.needs_history and any(spec_of(other).needs_history for other in tied):
         reasons.append("it needs no history")
     return f" because {' and '.join(reasons) or 'its mean is the highest'}"
 
@@ -140,6 +164,8 @@ def remarks(advice: Advice) -> list[str]:
         "Policies were shown outcomes of those users alone for whom the trial did as they proposed "
         "(learned). Live a policy sees all: those that learn should do better than here."
     )
+    if setting.history:
+        lines.append(f"{RESPONSE_FIRST} learned from the same history, to differ in effects alone.")
     ahead = [rival.policy for rival in advice.rivals if rival.interval.high < 0]
     if ahead:
         lines.append(f"{', '.join(ahead)} did better than the choice made: more seeds would tell.")
@@ -174,8 +200,8 @@ def _logged(advice: Advice) -> list[str]:
         f"{setting.measured_users:,} of its rows: measured with {setting.measured_history:,} rows "
         f"of history, you would have {setting.history:,}.",
         f"The figures are doubly robust estimates, ± is the deviation over {seeds} seeds. "
-        "The intervals allow for the seeds having the rows of one trial in common, and for "
-        f"{len(advice.rivals) - 1} comparisons.",
+        "The intervals take differences row by row, so that they hold for new users like these and "
+        f"not for these rows alone, and allow for {len(advice.rivals) - 1} comparisons.",
     ]
     if setting.measured_users < setting.users:
         lines.append(
@@ -189,12 +215,14 @@ def _logged(advice: Advice) -> list[str]:
 def code(advice: Advice) -> list[str]:
     """How to go on, in Python."""
     setting = advice.setting
+    if advice.recommended is None:
+        return []
     several = f", treatments={setting.treatments}" if setting.treatments > 1 else ""
     yours = "  # as many features as you have" if setting.outcome else ""
     lines = [
         f'policy = bccb.make("{advice.recommended}", budget={setting.budget:.15g}, '
         f"horizon={setting.users}, features={setting.features}{several}){yours}"
     ]
-    if spec_of(advice.recommended).needs_history:
+    if rival_of(advice.recommended, setting.history).needs_history:
         lines.append("policy.learn(history)  # a log, as bccb.data.read_log returns it")
     return lines
