@@ -1,10 +1,11 @@
 """Kill the service again and again under load, and check that nothing acknowledged was lost.
 
 Sixteen clients decide, report, cancel, settle and add money; in one campaign they report little but
-conversions, late, and some of them after the window. At random moments the server gets SIGKILL and
-is started again on the same ledger. What was acknowledged must come back to the byte, what was not
-is sent again, and no campaign may ever have spent more than its budget. The last line is the
-verdict; the exit status is 1 unless all its counts but the kills are 0.
+conversions, late, and some of them after the window; in another the policy is fitted again, in a
+process of its own. At random moments the server gets SIGKILL and is started again on the same
+ledger. What was acknowledged must come back to the byte, what was not is sent again, and no
+campaign may ever have spent more than its budget. The last line is the verdict; the exit status is
+1 unless all its counts but the kills are 0.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ EVERYTHING = 10  # every so many kills, all that was acknowledged is checked ins
 SAMPLE = 100  # older decisions of a campaign, besides all those touched since the last check
 EARLY, HASTY = 0.12, 0.13  # shares of kills: before the server is ready, and just after
 LONGEST = 0.9  # seconds of load before a kill
+FITS, FIT_SECONDS = "fits", 15.0  # the campaign with fits, and how long one of them is waited for
 
 
 def campaign_requests() -> list[dict[str, Any]]:
@@ -59,6 +61,12 @@ def campaign_requests() -> list[dict[str, Any]]:
         {**base, "name": "two treatments", "budget": "1000", "treatments": ["email", "call"]},
         {**base, "name": "an end", "budget": "1000", "horizon": {"ends_at": ends_at}},
         {**base, "name": "no money", "budget": "2.0000009", "policy": {"name": "thompson"}},
+        {
+            **base,
+            "name": FITS,
+            "budget": "1000",
+            "policy": {"name": "pooled-trees", "params": {"first_fit": 50}},
+        },
     ]
 
 
@@ -75,6 +83,7 @@ class Harness:
         self.books: list[Book] = []
         self.clients = [Client(number, self.books, self.faults, seed) for number in range(clients)]
         self.kills = 0
+        self.fits = 0  # that were seen
         self.start_up = 1.0  # seconds, as it was last
 
     async def kill_once(self) -> None:
@@ -89,7 +98,8 @@ class Harness:
                 hasty = kind < EARLY + HASTY and not everything
                 if not hasty:
                     await self.check(server, everything)
-                await self.load(server, self.moments.uniform(0.0, 0.05 if hasty else LONGEST))
+                seconds = self.moments.uniform(0.0, 0.05 if hasty else LONGEST)
+                await self.load(server, seconds, everything)
         finally:
             server.kill()
         self.kills += 1
@@ -104,12 +114,23 @@ class Harness:
             for request in campaign_requests():
                 self.books.append(Book(server.create(request), request))
 
-    async def load(self, server: Server, seconds: float) -> None:
-        """Let the clients send, and kill the server under them."""
+    async def load(self, server: Server, seconds: float, fits: bool) -> None:
+        """Let the clients send, perhaps until there was a fit, and kill the server under them."""
         living = [asyncio.create_task(client.live(server.port)) for client in self.clients]
+        if fits:
+            await self.until_fitted(server)
         await asyncio.sleep(seconds)
         server.kill()
         await asyncio.gather(*living)
+
+    async def until_fitted(self, server: Server) -> None:
+        """Wait for one more fit, which takes longer than most servers live; one may not be due."""
+        before, began = self.fits, time.perf_counter()
+        while self.fits == before and time.perf_counter() - began < FIT_SECONDS:
+            await asyncio.sleep(0.1)
+            book = next(book for book in self.books if book.request["name"] == FITS)
+            _, answer = await asyncio.to_thread(server.call, "GET", f"/v1/campaigns/{book.id}")
+            self.fits = max(self.fits, answer["fits"])
 
     async def check(self, server: Server, everything: bool) -> None:
         """Send again what was not answered; then all there is must be as it was acknowledged."""
@@ -199,7 +220,7 @@ def main(arguments: list[str] | None = None) -> None:
     answered = sum(client.answered for client in harness.clients)
     decisions = sum(len(book.decisions) for book in harness.books)
     lasted = time.perf_counter() - began
-    counts = f"{decisions:,} decisions, {late:,} conversions too late"
+    counts = f"{decisions:,} decisions, {late:,} conversions too late, {harness.fits:,} fits"
     notes.print(f"{answered:,} answers, {counts}, {lasted:.0f} s")
     failed = any(faults.counts.values())
     if failed:

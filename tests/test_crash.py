@@ -60,11 +60,14 @@ def test_nothing_is_lost_in_ten_kills(capsys: pytest.CaptureFixture[str], tmp_pa
     printed = capsys.readouterr()
     last = printed.out.splitlines()[-1]
     assert last == "kills=10 overspent=0 lost=0 doubled=0 state_mismatch=0", printed.err
+    assert re.search(r"[1-9]\d* fits", printed.err)
     assert ended.value.code == 0
     assert not list(tmp_path.iterdir())
 
 
-async def load_until_decided(harness: crash.Harness, server: Server, seconds: float) -> None:
+async def load_until_decided(
+    harness: crash.Harness, server: Server, seconds: float, fits: bool
+) -> None:
     """Kill it under the clients, but not before they know of some more decisions."""
 
     def known() -> int:
