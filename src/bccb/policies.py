@@ -12,6 +12,7 @@ from bccb.spec import Spec
 
 POOLED = Composition("pooled-logistic", "posterior-sampling", "budget-forecast")
 CHEAPEST_FIRST, RESPONSE_FIRST = NAIVE = ("cheapest-first", "response-first")  # ignore effects
+WITH_TREES = Composition("pooled-trees", "posterior-sampling", "budget-forecast")
 LEARNS = {"haste": 2_000.0}
 FIXED_LIFT = {
     "lift": 0.3,
@@ -91,17 +92,17 @@ POLICIES: dict[str, Spec] = {
             LEARNS,
         ),
         Spec(
-            "hybrid",
-            "pooled-bayes that has learned from history before",
-            POOLED,
-            LEARNS,
-            after_history=True,
-        ),
-        Spec(
             "pooled-trees",
             "pooled-bayes with scores of boosted trees, fitted again as outcomes come in",
-            Composition("pooled-trees", "posterior-sampling", "budget-forecast"),
+            WITH_TREES,
             LEARNS,
+        ),
+        Spec(
+            "hybrid",
+            "pooled-trees that has learned from history before",
+            WITH_TREES,
+            LEARNS,
+            after_history=True,
         ),
         Spec(
             "oracle",
@@ -111,7 +112,7 @@ POLICIES: dict[str, Spec] = {
         ),
     )
 }
-DEFAULT = "pooled-bayes"
+DEFAULT = "pooled-trees"
 
 
 def make(

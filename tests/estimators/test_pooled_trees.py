@@ -10,7 +10,7 @@ import pytest
 from bccb.errors import FitError
 from bccb.estimators import pooled_trees
 from bccb.estimators.pooled_logistic import POOLED_LOGISTIC
-from bccb.estimators.pooled_trees import FOLDS, POOLED_TREES, TREES, refit
+from bccb.estimators.pooled_trees import DEPTH, FOLDS, POOLED_TREES, RATE, TREES, refit
 from bccb.estimators.trees import binned, classifier, edges_of
 from bccb.kernels.scaling import SCALER, see_robustly, standardise_and_keep, view_scaler
 from bccb.kernels.store import Rows
@@ -55,7 +55,7 @@ def test_a_refit_learns_all_rows_with_scores_by_trees_that_did_not_see_them() ->
     for fold in range(FOLDS):
         own = rows.number % FOLDS == fold
         y, x, weights = pooled_trees.labelled(binned(inputs, edges), rows, ~own)
-        models.append(classifier(x, y, TREES, weights))
+        models.append(classifier(x, y, TREES, DEPTH, weights, RATE))
         scores[own] = predicted(models[-1], rows.x[own], edges)
     naive = view(fresh(lift=0.2))
     naive.centre[:] = np.average(scores, axis=0, weights=rows.b)

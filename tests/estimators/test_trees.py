@@ -10,8 +10,6 @@ import pytest
 from bccb.errors import MissingExtraError
 from bccb.estimators.trees import (
     BINS,
-    FORKS,
-    LEAVES,
     binned,
     check_installed,
     classifier,
@@ -21,7 +19,9 @@ from bccb.estimators.trees import (
     write,
 )
 
-TREES = 12
+TREES, DEPTH = 12, 3
+LEAVES = 1 << DEPTH
+FORKS = LEAVES - 1
 
 
 def test_trees_that_were_grown_on_bins_score_features() -> None:
@@ -32,14 +32,14 @@ def test_trees_that_were_grown_on_bins_score_features() -> None:
     weights = draws.uniform(0.1, 4.0, 3_000)
     y = (draws.random(3_000) < 1.0 / (1.0 + np.exp(1.0 - np.abs(x[:, 0]) - x[:, 1]))).astype(float)
     edges = [edges_of(x[:, j]) for j in range(3)]
-    model = classifier(binned(x, edges), y, TREES, weights)
+    model = classifier(binned(x, edges), y, TREES, DEPTH, weights)
     feature, threshold = np.zeros((TREES, FORKS)), np.zeros((TREES, FORKS))
     leaf = np.zeros((TREES, LEAVES))
     start = write(model, feature, threshold, leaf, edges)
     assert sound(np.array([start]), feature, leaf, 3)
     on_edges = np.array([[edges[0][7], edges[1][3], edges[2][9]]])
     new = np.concatenate((x[:500], on_edges, draws.normal(size=(200, 3)), np.full((1, 3), -1e90)))
-    found = [raw_score(start, feature, threshold, leaf, row) for row in new]
+    found = [raw_score(start, feature, threshold, leaf, row, DEPTH) for row in new]
     assert found == model.decision_function(binned(new, edges)).tolist()
     assert len(set(found)) > 50
 
@@ -68,4 +68,4 @@ def test_what_is_missing_is_named(module: str, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(MissingExtraError, match=r"pip install 'bccb\[lab\]'"):
         check_installed()
     with pytest.raises(MissingExtraError, match=r"pip install 'bccb\[lab\]'"):
-        classifier(np.zeros((2, 1)), np.array([0.0, 1.0]), 1)
+        classifier(np.zeros((2, 1)), np.array([0.0, 1.0]), 1, 1)

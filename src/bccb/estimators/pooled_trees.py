@@ -38,7 +38,7 @@ from bccb.kernels.soundness import LARGE, within
 from bccb.kernels.store import Rows
 from bccb.types import Floats, Ints
 
-FOLDS, TREES, DEPTH = 3, 60, 4
+FOLDS, TREES, DEPTH, RATE = 3, 60, 4, 0.2
 LEAVES = 1 << DEPTH
 FORKS = LEAVES - 1
 FAR_SCORE = 4.0  # logits at which scores are cut
@@ -216,7 +216,8 @@ def refit(estimator: Floats, scaler: Floats, d: int, K: int, rows: Rows) -> Floa
     for fold in range(FOLDS):
         own = state.feature[fold], state.threshold[fold], state.leaf[fold]
         y, x, weights = labelled(inputs, rows, folds != fold)
-        state.start[fold] = trees.write(trees.classifier(x, y, TREES, DEPTH, weights), *own, edges)
+        model = trees.classifier(x, y, TREES, DEPTH, weights, RATE)
+        state.start[fold] = trees.write(model, *own, edges)
     state.grown[0] = 1.0
     scores = np.empty((len(rows.b), K + 1))
     score_rows(state, rows.x, folds, scores)

@@ -4,7 +4,7 @@ Trees are complete: fork i has the children 2 i + 1 and 2 i + 2. The classifier 
 scikit-learn's ``HistGradientBoostingClassifier``:
 
     F(x) = start + sum_t v_t(leaf of x in tree t),    f = 1 / (1 + exp(-F)),
-    v = -0.1 sum_leaf (f - y) / (l2 + sum_leaf f (1 - f)).
+    v = -rate sum_leaf (f - y) / (l2 + sum_leaf f (1 - f)).
 
 Where f is small, the sum of f (1 - f) over a leaf is about the number of conversions expected in
 it. With scikit-learn's l2 = 0 a leaf of 20 rows with one rare conversion counts in full, and the
@@ -49,7 +49,12 @@ def raw_score(
 
 
 def classifier(
-    features: Floats, outcomes: Floats, trees: int, depth: int, weights: Floats | None = None
+    features: Floats,
+    outcomes: Floats,
+    trees: int,
+    depth: int,
+    weights: Floats | None = None,
+    rate: float = 0.1,
 ) -> Any:
     """A fitted classifier."""
     check_installed()
@@ -59,6 +64,7 @@ def classifier(
     model = HistGradientBoostingClassifier(
         max_iter=trees,
         max_depth=depth,
+        learning_rate=rate,
         l2_regularization=10.0,
         early_stopping=False,
         random_state=0,  # for the sample of rows that sets the bins, where there are very many
