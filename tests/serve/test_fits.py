@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pasts import damage
 
 import bccb
 from bccb import fitting
@@ -21,7 +22,7 @@ from bccb.ledger.event import Kind
 from bccb.machine import Machine
 from bccb.serve import fits as fits_of_service
 from bccb.serve.worker import Worker
-from serve.recovered import states
+from serve.recovered import reasons, states
 from serve.service import SECOND, Service, refused
 
 FIRST, WINDOW, USERS = 80, 10**6, 400
@@ -190,6 +191,29 @@ def test_recovery_applies_fits_and_makes_none(both: Both, request: pytest.Fixtur
     live(both, 10)
     assert service.campaign(both.id)["fits"] == 1
     assert kinds(service.path).count(Kind.FITTED) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "detail = zeroblob(length(detail))",
+        "detail = zeroblob(9)",
+        "detail = x''",
+        "seal = seal + 1",
+    ],
+)
+def test_a_damaged_fit_is_reported_with_its_place(both: Both, change: str) -> None:
+    both.live(100)
+    both.begin()
+    both.until_fitted()
+    both.until_applied(1)
+    both.service.engine.trouble = "keep no snapshot"
+    both.service.stop()
+    damage(both.service.path, f"UPDATE journal SET {change} WHERE kind = 'fitted'")
+    (message,) = reasons(both.service.path)
+    assert f"campaign {both.id} is damaged: at event " in message
+    assert "(fitted)" in message
+    both.service.start()
 
 
 def live(both: Both, users: int) -> None:
