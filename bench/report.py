@@ -94,6 +94,8 @@ def _rounds(samples: Samples, missing: dict[str, str]) -> Iterator[ReportRow]:
     own = min(samples["round: bccb"])
     yield ReportRow("one decide + observe", own, "µs", 5e-6)
     yield ReportRow("  of pooled-bayes", min(samples["round: pooled-bayes"]), "µs", 8e-6)
+    between = min(samples["round: pooled-trees"])
+    yield ReportRow("  of pooled-trees, between fits", between, "µs", 8e-6)
     yield ReportRow("  features from a list", min(samples["round: bccb, from a list"]), "µs")
     for name, peer, times in (
         ("round: vowpalwabbit", "VW's predict + learn", 3),

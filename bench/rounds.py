@@ -35,8 +35,18 @@ def pooled_rounds(sizes: Sizes) -> float:
     return _bccb(sizes, log, list(log.features), "pooled-bayes")
 
 
+def trees_rounds(sizes: Sizes) -> float:
+    """The same with a policy that was fitted again, between two fits."""
+    log = log_of(sizes.rounds)
+    return _bccb(sizes, log, list(log.features), "pooled-trees")
+
+
 def _bccb(sizes: Sizes, log: bccb.Log, rows: Iterable[Any], name: str = "bccb") -> float:
     policy = policy_for(log, horizon=sizes.users, name=name)
+    if policy.composition.refitted:
+        policy.learn(log)
+        policy.fit()
+        policy.fits_itself = False
     policy.observe(policy.decide(log.features[0], 1.0), 0.0)  # compiles
     users = list(zip(rows, log.costs[:, 0].tolist(), log.outcomes.tolist(), strict=True))
     began = perf_counter()
@@ -100,6 +110,7 @@ CONTESTANTS: dict[str, Callable[[Sizes], float]] = {
     "round: bccb": bccb_rounds,
     "round: bccb, from a list": bccb_list_rounds,
     "round: pooled-bayes": pooled_rounds,
+    "round: pooled-trees": trees_rounds,
     "round: vowpalwabbit": vowpal_rounds,
     "round: river": river_rounds,
     "round: mabwiser": mabwiser_rounds,

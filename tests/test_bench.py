@@ -114,6 +114,7 @@ def test_report_judges_by_the_target_and_names_what_is_not_installed() -> None:
         "replay: scikit-learn": [1e-4],
         "replay: pooled-bayes": [5e-7],
         "round: pooled-bayes": [5e-6],
+        "round: pooled-trees": [7e-6],
         **{name: [4e-6] for name in ("round: bccb", "round: bccb, from a list")},
         "memory: data": [1.0],
         "memory: replay": [1.5],

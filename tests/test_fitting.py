@@ -184,8 +184,8 @@ def test_a_policy_adopts_the_outcomes_of_another_and_fits_on_them() -> None:
     source, policy = lived(made(), 2_100), made(seed=8)
     policy.adopt(source)
     assert estimator_of(policy).tobytes() == estimator_of(source).tobytes()
-    assert len(policy.fit_job().rows.b) == 2_100
-    assert not policy.fit_due
+    assert len(policy.fit_job().rows.b) == policy.rows == 2_100
+    assert (policy.fit_due, policy.fits, source.fits) == (False, 0, 1)
 
 
 @compiled

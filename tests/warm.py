@@ -60,6 +60,8 @@ def use(name: str) -> None:
         if policy.needs_history:
             policy.learn(simulate(1_000, seed=2, outcome="visit"))
         run(policy)
+        if policy.composition.refitted:
+            policy.fit()
     if not POLICIES[name].composition.fitted:  # the service, where outcomes come late, has none
         bccb.make(name, budget=10, horizon=200, features=12, seed=1, window=9.0).warm()
 

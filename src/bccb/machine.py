@@ -313,6 +313,11 @@ class Machine:
         return int(self.refitting().store.fits[0]) if self.composition.refitted else 0
 
     @property
+    def rows(self) -> int:
+        """How many outcomes are kept for fits."""
+        return int(self.refitting().store.rows[0]) if self.composition.refitted else 0
+
+    @property
     def model_size(self) -> int:
         """The numbers of the memory without the outcomes that are kept for fits."""
         return self.memory.size - self.composition.store_size(self.features, self.treatments)
@@ -347,6 +352,7 @@ class Machine:
         if self.composition.refitted:
             store = end + self.composition.sample_size(self.features)
             self.memory[store : len(given)] = given[store:]
+            self.refitting().store.fits[0] = 0.0  # it has made none itself
         self.counts[count.HISTORY] = 0
         self.needs_history = False
 

@@ -106,7 +106,7 @@ def test_a_refused_campaign_tells_its_field(
             {"policy": {"name": "pooled-bayse"}},
             "policy.name is 'pooled-bayse', but must be one of 'thompson', 'budgeted-thompson', "
             "'hte-greedy', 'uplifting-bandit', 'bccb', 'cheapest-first', 'response-first', "
-            "'treat-all', 'pooled-bayes'; did you mean 'pooled-bayes'?",
+            "'treat-all', 'pooled-bayes', 'pooled-trees'; did you mean 'pooled-bayes'?",
         ),
         ({"horizon": 1000}, 'horizon is 1000, but must be an object, such as {"users": 10000}'),
     ],

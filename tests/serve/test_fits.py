@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
+import subprocess
 import sys
 import time
 from contextlib import closing
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pasts import damage
 
 import bccb
 from bccb import fitting
@@ -21,7 +23,7 @@ from bccb.ledger.event import Kind
 from bccb.machine import Machine
 from bccb.serve import fits as fits_of_service
 from bccb.serve.worker import Worker
-from serve.recovered import states
+from serve.recovered import reasons, states
 from serve.service import SECOND, Service, refused
 
 FIRST, WINDOW, USERS = 80, 10**6, 400
@@ -192,6 +194,29 @@ def test_recovery_applies_fits_and_makes_none(both: Both, request: pytest.Fixtur
     assert kinds(service.path).count(Kind.FITTED) == 1
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "detail = zeroblob(length(detail))",
+        "detail = zeroblob(9)",
+        "detail = x''",
+        "seal = seal + 1",
+    ],
+)
+def test_a_damaged_fit_is_reported_with_its_place(both: Both, change: str) -> None:
+    both.live(100)
+    both.begin()
+    both.until_fitted()
+    both.until_applied(1)
+    both.service.engine.trouble = "keep no snapshot"
+    both.service.stop()
+    damage(both.service.path, f"UPDATE journal SET {change} WHERE kind = 'fitted'")
+    (message,) = reasons(both.service.path)
+    assert f"campaign {both.id} is damaged: at event " in message
+    assert "(fitted)" in message
+    both.service.start()
+
+
 def live(both: Both, users: int) -> None:
     """Decide on users in the campaign alone."""
     for i in range(users):
@@ -248,6 +273,41 @@ def test_a_worker_that_dies_costs_nothing_but_the_fit(
     both.until_applied(1)
     both.policy.apply_fit(fitting.run(job))
     both.check_state()
+
+
+STARTS_A_WORKER = """
+import sys, time
+from bccb.serve.worker import Worker
+
+if __name__ == "__main__":
+    worker = Worker()
+    worker._start()
+    print(worker._process.pid, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="asks Linux about a process")
+def test_a_worker_ends_when_the_service_is_killed(tmp_path: Path) -> None:
+    script = tmp_path / "starts.py"
+    script.write_text(STARTS_A_WORKER)
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        status = Path(f"/proc/{int(parent.stdout.readline())}/status")
+        assert is_alive(status)
+        parent.kill()
+    began = time.monotonic()
+    while is_alive(status):
+        assert time.monotonic() - began < LONGEST
+        time.sleep(0.05)
+
+
+def is_alive(status: Path) -> bool:
+    """Whether a process runs, and is not only waiting to be forgotten."""
+    try:
+        return "State:\tZ" not in status.read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def test_a_fit_under_way_at_the_end_is_due_again(both: Both) -> None:

@@ -17,8 +17,8 @@ from bccb.serve.work import SECONDS_PER_PENDING, seconds_per_user, users_at_once
 from bccb.wire import MOST_BATCH
 
 SNAPSHOT_EVERY = 5_000  # events of a campaign
-# Or as many as this share of the users who wait, if that is more: they are part of a snapshot, and
-# keeping one for each of 1,000,000 takes a fifth of a second.
+# Or as many as this share of the users who wait and of the outcomes kept for fits, if that is more:
+# they are part of a snapshot, and keeping 1,000,000 of them takes a fifth of a second.
 SNAPSHOT_SHARE = 0.2
 SNAPSHOT_AFTER = 100  # events of a campaign that had to be folded again
 
@@ -211,8 +211,8 @@ class Books:
         return campaign.sequence - self._kept[campaign.id]
 
     def _snapshot_due(self, campaign: Campaign) -> bool:
-        waiting = campaign.pending.last - campaign.pending.first + 1
-        return self._since_snapshot(campaign) >= max(SNAPSHOT_EVERY, SNAPSHOT_SHARE * waiting)
+        users = campaign.pending.last - campaign.pending.first + 1 + campaign.machine.rows
+        return self._since_snapshot(campaign) >= max(SNAPSHOT_EVERY, SNAPSHOT_SHARE * users)
 
     @property
     def snapshot_due(self) -> bool:
