@@ -127,8 +127,8 @@ def compose(composition: Composition) -> dict[str, Any]:
     if composition.has_posterior:
         kernels |= {"view_sample": SAMPLE.view, "keep_in_sample": keep_in_sample}
     if composition.refitted:
-        own = view_store, note_learned, keep_in_store, fit_is_due
-        kernels |= {kernel.__name__: kernel for kernel in own}
+        kernels |= {"view_store": view_store, "note_learned": note_learned}
+        kernels |= {"keep_in_store": keep_in_store, "fit_is_due": fit_is_due}
     for template in TEMPLATES:
         kernels[template.__name__] = bind(template, composition.name, kernels)
     return kernels

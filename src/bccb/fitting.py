@@ -28,7 +28,7 @@ from bccb.kernels.jit import bind, jit
 from bccb.kernels.scaling import SCALER, view_scaler
 from bccb.kernels.scaling import standardise as prepare
 from bccb.kernels.slots import learn_estimator, view_estimator
-from bccb.kernels.store import ROWS, Rows, fit_is_due, rows_of, staying, view_store
+from bccb.kernels.store import ROWS, Rows, rows_of, staying, view_store
 from bccb.pending import Pending
 from bccb.types import Floats, Ints
 
@@ -110,11 +110,6 @@ class Refitting:
         self.store = view_store(memory, self.d, self.K)
         begin, end = counts[count.AT_ESTIMATOR], counts[count.AT_EXPLORER]
         self.scaler, self.estimator = memory[: SCALER.size(self.d)], memory[begin:end]
-
-    @property
-    def is_due(self) -> bool:
-        """Whether twice as many outcomes were learned as at the last fit."""
-        return fit_is_due(self.store)
 
     def job(self) -> FitJob:
         """All that a fit needs now."""

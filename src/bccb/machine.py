@@ -15,7 +15,7 @@ from bccb.intervals import Interval
 from bccb.kernels import counts as count
 from bccb.kernels.counts import MOST_USERS
 from bccb.kernels.sample import view_sample
-from bccb.kernels.store import unused, whole_memory
+from bccb.kernels.store import Store, is_due, unused, view_store, whole_memory
 from bccb.kernels.users import first_refused, refusal
 from bccb.money import MICROS, MOST_MONEY
 from bccb.outcome import KNOWN_WEIGHT
@@ -64,6 +64,9 @@ class Machine:
         self._decide = self.kernels["decide"]
         self._observe = self.kernels["observe"]
         self._probability = self.kernels["probability"]
+        self._store: Store | None = None  # of outcomes, where the estimator is fitted again
+        if composition.refitted:
+            self._store = view_store(memory, self.features, self.treatments)
         self._space = np.empty(composition.space_size(self.features, self.treatments))
 
     # Money and clock
@@ -305,17 +308,17 @@ class Machine:
     @property
     def fit_due(self) -> bool:
         """Whether the estimator is to be fitted again, because it has learned twice as much."""
-        return self.composition.refitted and self.refitting().is_due
+        return self._store is not None and is_due(self._store)
 
     @property
     def fits(self) -> int:
         """How often the estimator was fitted again."""
-        return int(self.refitting().store.fits[0]) if self.composition.refitted else 0
+        return 0 if self._store is None else int(self._store.fits[0])
 
     @property
     def rows(self) -> int:
         """How many outcomes are kept for fits."""
-        return int(self.refitting().store.rows[0]) if self.composition.refitted else 0
+        return 0 if self._store is None else int(self._store.rows[0])
 
     @property
     def model_size(self) -> int:
@@ -352,7 +355,7 @@ class Machine:
         if self.composition.refitted:
             store = end + self.composition.sample_size(self.features)
             self.memory[store : len(given)] = given[store:]
-            self.refitting().store.fits[0] = 0.0  # it has made none itself
+            view_store(self.memory, self.features, self.treatments).fits[0] = 0.0  # of its own
         self.counts[count.HISTORY] = 0
         self.needs_history = False
 

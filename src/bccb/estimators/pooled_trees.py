@@ -28,13 +28,13 @@ from bccb.estimators import pooled_logistic, pooled_prior, trees
 from bccb.estimators.pooled_logistic import FAR, NEAR, NEAR_BASE, PARAMETERS, SCALE, kernels_with
 from bccb.estimators.pooled_prior import Prior, prior_mean
 from bccb.estimators.pooled_prior import prior_variance as pooled_variance
-from bccb.estimators.trees import raw_score
+from bccb.estimators.trees import raw_score, value_of
 from bccb.kernels.component import FIRST_FIT, Component, Parameter
 from bccb.kernels.jit import bind, jit
 from bccb.kernels.layout import Layout
-from bccb.kernels.linalg import span_dot
+from bccb.kernels.linalg import fill, span_dot
 from bccb.kernels.scaling import Scaler, standardise_and_keep, view_scaler
-from bccb.kernels.soundness import LARGE, within
+from bccb.kernels.soundness import LARGE, counted, within
 from bccb.kernels.store import Rows
 from bccb.types import Floats, Ints
 
@@ -72,6 +72,7 @@ class State(NamedTuple):
     feature: Annotated[Floats, "FOLDS", "TREES", "FORKS"]  # of d features, then the arm
     threshold: Annotated[Floats, "FOLDS", "TREES", "FORKS"]
     leaf: Annotated[Floats, "FOLDS", "TREES", "LEAVES"]
+    asking: Annotated[Floats, "FOLDS", "TREES + 1"]  # how many trees compare the arm, and which
     u: Annotated[Floats, "m"]  # work space
     r: Annotated[Floats, "q"]  # work space
     g: Annotated[Floats, "q"]  # work space
@@ -89,18 +90,26 @@ LAYOUT = Layout(State, m="2 * d + 2", q="d + 3", D="m + K * q")
 
 @jit
 def write_scores(state: State, fold: int) -> None:
-    """Write the scores of x by the trees of one fold, or of all if it is negative."""
-    x, K = state.x, state.treated.shape[0]
+    """Write the scores of x by the trees of one fold, or of all if it is negative.
+
+    Most trees do not compare the arm, and have no part in lifts.
+    """
+    x, scores, d = state.x, state.scores, state.x.shape[0] - 1
     first, last = (0, FOLDS) if fold < 0 else (fold, fold + 1)
-    for arm in range(K + 1):
-        x[x.shape[0] - 1] = arm
-        total = 0.0
-        for f in range(first, last):
-            own = state.feature[f], state.threshold[f], state.leaf[f]
-            total += raw_score(state.start[f], own[0], own[1], own[2], x, DEPTH)
-        state.scores[arm] = total / (last - first)
-        if arm > 0:
-            state.scores[arm] -= state.scores[0]
+    share = 1.0 / (last - first)
+    fill(scores, 0.0)
+    for f in range(first, last):
+        feature, threshold, leaf = state.feature[f], state.threshold[f], state.leaf[f]
+        x[d] = 0.0
+        scores[0] += share * raw_score(state.start[f], feature, threshold, leaf, x, DEPTH)
+        for i in range(int(state.asking[f, 0])):
+            t = min(int(state.asking[f, 1 + i]), TREES - 1)
+            x[d] = 0.0
+            alone = value_of(t, feature, threshold, leaf, x, DEPTH)
+            for arm in range(1, scores.shape[0]):
+                x[d] = arm
+                treated = value_of(t, feature, threshold, leaf, x, DEPTH)
+                scores[arm] += share * (treated - alone)
 
 
 @jit
@@ -193,6 +202,8 @@ def sound(memory: Floats, d: int, K: int) -> bool:
     return (
         pooled_prior.is_sound(state, PRIOR)
         and trees.sound(state.start, state.feature, state.leaf, d)
+        and counted(state.asking.ravel())
+        and within(state.asking, 0.0, TREES)
         and within(np.append(state.grown, state.fresh), 0.0, 1.0)
         and within(state.centre, -LARGE, LARGE)
         and within(state.scores, -LARGE, LARGE)
@@ -218,6 +229,9 @@ def refit(estimator: Floats, scaler: Floats, d: int, K: int, rows: Rows) -> Floa
         y, x, weights = labelled(inputs, rows, folds != fold)
         model = trees.classifier(x, y, TREES, DEPTH, weights, RATE)
         state.start[fold] = trees.write(model, *own, edges)
+        asking = np.flatnonzero((state.feature[fold] == d).any(axis=1))
+        state.asking[fold, 0] = len(asking)
+        state.asking[fold, 1 : 1 + len(asking)] = asking
     state.grown[0] = 1.0
     scores = np.empty((len(rows.b), K + 1))
     score_rows(state, rows.x, folds, scores)

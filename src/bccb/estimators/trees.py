@@ -32,19 +32,27 @@ ALWAYS_LEFT = float(np.finfo(np.float64).max)  # a threshold that no feature exc
 
 
 @jit
+def value_of(
+    t: int, feature: Floats, threshold: Floats, leaf: Floats, x: Floats, depth: int
+) -> float:
+    """v_t of the leaf of x in tree t."""
+    last = place(x.shape[0] - 1)  # even a damaged file must not read outside of x
+    i = 0
+    for _ in range(depth):  # always to the bottom: no branch to predict
+        at = place(i)
+        which = min(place(int(feature[t, at])), last)
+        i = 2 * i + 1 + int(x[which] > threshold[t, at])
+    return float(leaf[t, place(i - feature.shape[1])])
+
+
+@jit
 def raw_score(
     start: float, feature: Floats, threshold: Floats, leaf: Floats, x: Floats, depth: int
 ) -> float:
     """F(x) of trees, one per row, summed in their order, as scikit-learn does."""
-    score, last = start, place(x.shape[0] - 1)  # even a damaged file must not read outside of x
-    forks = feature.shape[1]
+    score = start
     for t in range(feature.shape[0]):
-        i = 0
-        for _ in range(depth):  # always to the bottom: no branch to predict
-            at = place(i)
-            which = min(place(int(feature[t, at])), last)
-            i = 2 * i + 1 + int(x[which] > threshold[t, at])
-        score += leaf[t, place(i - forks)]
+        score += value_of(t, feature, threshold, leaf, x, depth)
     return float(score)
 
 

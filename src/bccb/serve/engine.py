@@ -178,7 +178,7 @@ class Engine:
             return False
         try:
             more = await self._sweep_all()
-            if not self.books.stale and any(map(self.fits.is_due, self.books)):
+            if not self.books.stale:
                 await self._in_thread(partial(self.fits.begin, self.books))
             if self.trouble is not None:
                 # nobody may ask while the service says that it is not ready

@@ -23,6 +23,8 @@ from bccb.serve.campaign import Campaign
 from bccb.serve.work import INLINE, seconds_per_user
 from bccb.serve.worker import Worker
 
+MOST_JOBS = 2  # at once: one runs and one waits, each with a copy of up to 20 MB
+
 logger = logging.getLogger("bccb.serve")
 
 
@@ -46,8 +48,10 @@ class Fits:
         return learned >= self._not_before.get(campaign.id, 0.0)
 
     def begin(self, books: Books) -> None:
-        """Start all fits that are due; the books must have nothing that is not committed."""
+        """Start fits that are due; the books must have nothing that is not committed."""
         for campaign in books:
+            if len(self._running) >= MOST_JOBS:
+                return  # the others have their turn later
             if self.is_due(campaign):
                 self._running.add(campaign.id)
                 self._submit(campaign.id, campaign.machine.fit_job())
