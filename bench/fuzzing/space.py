@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 from bccb.kernels.component import Parameter
-from bccb.policies import POLICIES
+from bccb.policies import DEFAULT, POLICIES
 from bccb.spec import Spec
 
 MICRO = 10**6
@@ -197,7 +197,7 @@ def draw_successor(draws: Draws, source: dict[str, Any], id_: str, name: str) ->
     asked = {**source, "name": name, "learned_from": id_, "horizon": _horizon(draws)}
     asked["budget"] = money(draws, log_int(draws, 1, MOST_BUDGET))
     asked["mode"] = draws.choice(("live", "shadow"))
-    policy = source.get("policy", {"name": "pooled-bayes", "params": {}})
+    policy = source.get("policy", {"name": DEFAULT, "params": {}})
     same = [
         key
         for key, spec in served_policies().items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bccb.policies import DEFAULT
 from bench.fuzzing.space import served_policies
 from bench.service.process import Server
 
@@ -27,7 +28,7 @@ def warm(folder: Path) -> None:
             if spec.after_history:
                 request["learned_from"] = source or ""
             campaign = server.create(request)
-            source = campaign if name == "pooled-bayes" else source
+            source = campaign if name == DEFAULT else source
             _use(server, f"/v1/campaigns/{campaign}")
     finally:
         server.kill()

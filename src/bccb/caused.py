@@ -34,7 +34,7 @@ class Caused:
         if best is None:
             raise StateError(
                 "this policy cannot tell what it caused: its model has no uncertainty, and no "
-                "decisions are made at random; use pooled-bayes, or evaluate its log"
+                "decisions are made at random; use pooled-trees, or evaluate its log"
             )
         return best
 

@@ -66,7 +66,7 @@ def test_a_live_row_is_what_the_policy_does_in_that_world() -> None:
     names = {row["policy"] for row in rows}
     assert names == {*POLICIES, UNRESERVED}
     world = simulate_world(500, 78)
-    policy = bccb.make("pooled-bayes", budget=25, horizon=500, features=12, seed=3, reserve=0)
+    policy = bccb.make(budget=25, horizon=500, features=12, seed=3, reserve=0)
     results = {row["policy"]: row for row in rows if row["users"] == 500}
     assert results[UNRESERVED]["value"] == live(policy, world).value
     assert results[ORACLE]["bound"] == best(world, 25).bound

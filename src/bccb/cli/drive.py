@@ -114,7 +114,7 @@ def command(
 
     `bccb serve` in one terminal and `bccb drive` in another; watch the page meanwhile
 
-    `bccb drive --users 100000 --budget 5000 --rate 0 --batch 50 --policy pooled-bayes`
+    `bccb drive --users 100000 --budget 5000 --rate 0 --batch 50 --policy bccb`
 
     `bccb drive --users 6000 --delay 6` lasts a minute, and half of one until all is reported
 

@@ -104,7 +104,7 @@ def advise(
     history. ``jobs`` processes run the seeds, and ``progress`` is called after each run.
 
     >>> advise(budget=20, users=400, seeds=range(4)).recommended
-    'pooled-bayes'
+    'pooled-trees'
     """
     money = _check(budget, users, seeds, jobs)
     trials: Callable[[int], Trial]

@@ -76,10 +76,10 @@ def choose(evidence: Evidence) -> Choice:
     A policy that is clearly worse than treating nobody is never recommended.
 
     >>> import numpy as np
-    >>> values = {"hybrid": [9.0, 4.0], "pooled-bayes": [6.0, 6.0], "bccb": [1.0, -4.0]}
+    >>> values = {"hybrid": [9.0, 4.0], "pooled-trees": [6.0, 6.0], "bccb": [1.0, -4.0]}
     >>> choice = choose(Evidence({name: np.array(each) for name, each in values.items()}))
     >>> choice.recommended, choice.best, choice.tied
-    ('hybrid', 'hybrid', ('hybrid', 'pooled-bayes'))
+    ('hybrid', 'hybrid', ('hybrid', 'pooled-trees'))
     """
     means = {name: float(each.mean()) for name, each in evidence.values.items()}
     ranked = sorted(means, key=lambda name: means[name], reverse=True)

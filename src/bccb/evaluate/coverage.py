@@ -60,7 +60,7 @@ def try_once(users: int, seed: int) -> list[Finding]:
     ... # doctest: +NORMALIZE_WHITESPACE
     ['this log: IPW', 'this log: SNIPS', 'this log: DR',
      'a fixed target: IPW', 'a fixed target: SNIPS', 'a fixed target: DR',
-     'log of pooled-bayes: IPW', 'log of pooled-bayes: SNIPS', 'log of pooled-bayes: DR']
+     'log of pooled-trees: IPW', 'log of pooled-trees: SNIPS', 'log of pooled-trees: DR']
     """
     log = simulate_decisions(users, seed)
     own = decide_live(users, seed)

@@ -33,8 +33,8 @@ class Worth:
 def learns_effects(name: str) -> bool:
     """Whether a policy learns how effects differ between users.
 
-    >>> [name for name in ("pooled-bayes", "response-first", "thompson") if learns_effects(name)]
-    ['pooled-bayes']
+    >>> [name for name in ("pooled-trees", "response-first", "thompson") if learns_effects(name)]
+    ['pooled-trees']
     """
     return name not in NAIVE and spec_of(name).composition.estimator not in BLIND
 
@@ -47,7 +47,7 @@ def worth_of_effects(choice: Choice, chosen_by: Evidence, evidence: Evidence) ->
 
     >>> import numpy as np
     >>> from bccb.evaluate.choice import choose
-    >>> runs = {"pooled-bayes": [9.0, 8, 9, 9], "cheapest-first": [5.0, 4, 5, 4]}
+    >>> runs = {"pooled-trees": [9.0, 8, 9, 9], "cheapest-first": [5.0, 4, 5, 4]}
     >>> evidence = Evidence({name: np.array(each) for name, each in runs.items()})
     >>> worth_of_effects(choose(evidence), evidence, evidence).verdict
     'effects matter'

@@ -10,7 +10,7 @@ import numpy as np
 from bccb.evaluate.estimates import effective_size
 from bccb.types import Flags, Floats, Ints, Log
 
-# Below it a user could hardly have been left alone, or treated: what pooled-bayes leaves to chance.
+# Below it a user could hardly have been left alone, or treated: what the default leaves to chance.
 LEAST_CHANCE = 0.005
 ROUNDING = 1e-9  # in parts: with several treatments what it leaves is a sum
 RARER = 0.1  # of the mean chance: where a hold-out is small for everybody, it is small by design
@@ -84,5 +84,5 @@ def thin_warning(arm: str, weights: Floats, outcomes: Floats) -> list[str]:
     return [
         f"{arm} have the equivalent of {conversions:.1f} conversions (of {FEWEST} needed): too few "
         "to say, and the intervals are a rough guide at best. More users, or more of them left to "
-        "chance (pooled-bayes with a larger reserve), would help."
+        "chance (pooled-trees with a larger reserve), would help."
     ]

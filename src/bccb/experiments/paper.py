@@ -10,7 +10,7 @@ from bccb.composition import Composition
 from bccb.errors import InputError
 from bccb.experiments.plan import Run
 from bccb.pacers import PACERS
-from bccb.policies import POLICIES, spec_of
+from bccb.policies import DEFAULT, POLICIES, spec_of
 from bccb.report.looks import OFFLINE, OURS
 from bccb.spec import Spec
 
@@ -23,10 +23,10 @@ SEEDS = tuple(range(42, 62))
 SENSITIVITY_SEEDS = 10
 # Ours: what history is worth. Names that are not in the table of policies are left out.
 WITH_HISTORY = ("offline-uplift", "offline-forecast", "offline-boosted", "hybrid")
-COLD = ("bccb", "pooled-bayes")
+COLD = (OURS, DEFAULT)
 ADVANTAGES = (  # the first is tested against the second
     *(("hybrid", other) for other in (*WITH_HISTORY, *COLD) if other != "hybrid"),
-    ("pooled-bayes", "offline-uplift"),
+    (DEFAULT, OFFLINE),
 )
 SWEEPS: Mapping[str, tuple[float, ...]] = MappingProxyType(
     {  # our parameter's name: the paper's five values

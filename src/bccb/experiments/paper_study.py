@@ -19,6 +19,7 @@ from bccb.experiments.plan import Run, file_digest, source_of
 from bccb.experiments.report import Report
 from bccb.experiments.runner import execute
 from bccb.experiments.store import open_store
+from bccb.policies import DEFAULT
 from bccb.report import figures
 from bccb.report.html import Section
 from bccb.report.looks import OFFLINE, OURS
@@ -144,8 +145,8 @@ PAPER = Study(
         Experiment(
             "history",
             "Ours: what history is worth",
-            "Treated conversions after n rows of history, on the same streams. bccb and "
-            "pooled-bayes begin cold, whatever n is.",
+            f"Treated conversions after n rows of history, on the same streams. {OURS} and "
+            f"{DEFAULT} begin cold, whatever n is.",
             plan=paper.history,
             table=tables.history,
             figure=figures.history_curves,

@@ -22,7 +22,7 @@ from bccb.evaluate.trials import PAST
 from bccb.experiments.experiment import Record
 from bccb.experiments.plan import source_of
 from bccb.experiments.store import Store
-from bccb.policies import POLICIES, make, spec_of
+from bccb.policies import DEFAULT, POLICIES, make, spec_of
 from bccb.policy import Policy
 from bccb.types import Log
 
@@ -32,7 +32,7 @@ SIZES = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 MIDDLE = 100_000  # the size of the table of values
 ORACLE = "oracle"
 UNRESERVED = "pooled-no-reserve"  # draws no decision at random
-TWINS = ("bccb", "pooled-bayes")  # the policies that are compared with themselves
+TWINS = ("bccb", DEFAULT)  # the policies that are compared with themselves
 TWIN_FIGURES = ("conversions", "incremental")
 APART = 10_000  # how far apart the seeds of one size are from those of the next
 
@@ -61,7 +61,7 @@ class Entrant(NamedTuple):
 
 ENTRANTS = (
     *(Entrant(name, name) for name, spec in POLICIES.items() if not spec.needs_effects),
-    Entrant(UNRESERVED, "pooled-bayes", (("reserve", 0.0),)),
+    Entrant(UNRESERVED, DEFAULT, (("reserve", 0.0),)),
 )
 
 

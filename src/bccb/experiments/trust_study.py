@@ -123,7 +123,7 @@ TRUST = Study(
             "of every decision. value is the sum of the true effects over the users it treated, "
             "share that of the oracle's, which knows the effects and has the best fixed price; "
             "regret is what is missing. conversions are those of treated users, caused or not. ± "
-            "is the standard error over seeds. pooled-no-reserve is pooled-bayes that draws no "
+            f"is the standard error over seeds. {trust.UNRESERVED} is {DEFAULT} that draws no "
             "decision at random (reserve=0): what is between the two is the price of keeping "
             "overlap in the log.",
             plan=trust.lives,
@@ -257,7 +257,7 @@ TRUST = Study(
             "streams by our paired tests. differ is the share of comparisons with p < 0.05, or "
             "whose bootstrap interval leaves out 0, with its binomial interval; it should be 5 %. "
             "The bootstrap takes expanded percentiles, which allow for 20 pairs; heavy tails, "
-            "which the differences of pooled-bayes have on short streams, are not allowed for.",
+            f"which the differences of {DEFAULT} have on short streams, are not allowed for.",
             plan=trust.copies,
             table=lambda setup, results: trust_tables.twins(rows_of(trust.copies(setup), results)),
             figure=lambda rows: share_intervals(rows, "differ", (0.0, LEVEL)),

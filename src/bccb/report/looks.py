@@ -20,6 +20,7 @@ STYLES: Mapping[str, tuple[str, str, Dashes]] = MappingProxyType(
         "offline-boosted": ("#8C2D04", ">", (0, (1, 1))),
         "hybrid": ("#00695C", "*", "-"),
         "pooled-bayes": ("#5E3C99", "d", "-"),
+        "pooled-trees": ("#2D004B", "H", "-"),
         "pooled-no-reserve": ("#8073AC", "p", (0, (2, 1.5))),
         "cheapest-first": ("#000000", "^", (0, (6, 2, 1, 2))),
         "response-first": ("#454545", "8", (0, (3, 1, 1, 1))),
