@@ -121,7 +121,7 @@ def test_without_posterior_or_random_decisions_it_says_so() -> None:
     caused = policy.caused()
     assert caused.estimated is None
     assert caused.measured is None
-    with pytest.raises(StateError, match="use pooled-bayes"):
+    with pytest.raises(StateError, match="use pooled-trees"):
         _ = caused.value
     measured_only = made(reserve=0.0)
     driven(measured_only, 100)

@@ -49,9 +49,9 @@ def test_where_lifts_are_alike_it_is_as_good_as_learning_them() -> None:
     assert naive.conversions == pytest.approx(ours.conversions, rel=0.1)
 
 
-def test_it_is_the_default_with_a_fixed_lift() -> None:
+def test_it_is_pooled_bayes_with_a_fixed_lift() -> None:
     spec = POLICIES["response-first"]
     assert spec.composition == POLICIES["pooled-bayes"].composition
     assert isinstance(spec.composition, Composition)
     assert not spec.is_like(POLICIES["pooled-bayes"])
-    assert POLICIES["hybrid"].is_like(POLICIES["pooled-bayes"])
+    assert POLICIES["hybrid"].is_like(POLICIES["pooled-trees"])

@@ -40,7 +40,7 @@ def test_it_says_what_to_expect(
         run(monkeypatch, *arguments, "--json", str(tmp_path / "plan.json"))
     assert ended.value.code == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert "With 50 for 1,000 users pooled-bayes is expected to cause" in printed
+    assert "With 50 for 1,000 users pooled-trees is expected to cause" in printed
     assert "20.000% convert without treatment" in printed
     figures = json.loads((tmp_path / "plan.json").read_text())
     assert [each["reserve"] for each in figures["outlooks"]] == [0.01, 0.02, 0.05, 0.1, 0.2, 0.5]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
 import numpy as np
@@ -69,3 +70,11 @@ def test_what_is_missing_is_named(module: str, monkeypatch: pytest.MonkeyPatch) 
         check_installed()
     with pytest.raises(MissingExtraError, match=r"pip install 'bccb\[lab\]'"):
         classifier(np.zeros((2, 1)), np.array([0.0, 1.0]), 1, 1)
+
+
+def test_scikit_learn_is_not_imported_before_it_is_needed() -> None:
+    code = (
+        "import sys, bccb, bccb.cli; bccb.make(budget=1, horizon=1, features=1); "
+        "assert not {'sklearn', 'threadpoolctl', 'joblib'} & {*sys.modules}"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

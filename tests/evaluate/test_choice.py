@@ -15,14 +15,14 @@ def evidence(**values: list[float]) -> Evidence:
 
 
 def test_the_highest_mean_is_recommended_where_it_is_distinguished() -> None:
-    result = choose(evidence(pooled_bayes=[5, 6, 5, 6], hybrid=[9, 9, 8, 9], bccb=[1, 2, 1, 1]))
+    result = choose(evidence(pooled_trees=[5, 6, 5, 6], hybrid=[9, 9, 8, 9], bccb=[1, 2, 1, 1]))
     assert (result.recommended, result.best) == ("hybrid", "hybrid")
-    assert result.runner_up == "pooled-bayes"
+    assert result.runner_up == "pooled-trees"
     assert result.tied == ("hybrid",)
 
 
 def test_of_those_that_tie_the_default_after_history_goes_first() -> None:
-    result = choose(evidence(bccb=[9, 5, 8, 6], hybrid=[6, 7, 5, 8], pooled_bayes=[7, 6, 7, 6]))
+    result = choose(evidence(bccb=[9, 5, 8, 6], hybrid=[6, 7, 5, 8], pooled_trees=[7, 6, 7, 6]))
     assert (result.recommended, result.best, result.runner_up) == ("hybrid", "bccb", "bccb")
 
 
@@ -33,9 +33,9 @@ def test_of_others_that_tie_one_without_history_goes_first() -> None:
 
 def test_without_history_the_default_goes_first_then_the_higher_mean() -> None:
     result = choose(
-        evidence(cheapest_first=[9, 5, 8, 7], pooled_bayes=[6, 7, 5, 9], bccb=[7, 6] * 2)
+        evidence(cheapest_first=[9, 5, 8, 7], pooled_trees=[6, 7, 5, 9], bccb=[7, 6] * 2)
     )
-    assert result.recommended == "pooled-bayes"
+    assert result.recommended == "pooled-trees"
     result = choose(evidence(bccb=[6, 7, 5, 9], cheapest_first=[9, 5, 8, 7]))
     assert result.recommended == "cheapest-first"
 
@@ -48,18 +48,13 @@ def test_equal_policies_tie() -> None:
 def test_a_policy_that_does_clear_harm_is_not_recommended_though_it_ties() -> None:
     """The default ties with the best, but only the best may be better than treating nobody."""
     ours, other = [-3.0, -2, -4, -3], [1.0, -6, 9, -7]
-    assert choose(evidence(pooled_bayes=ours, thompson=other)).recommended == "thompson"
+    assert choose(evidence(pooled_trees=ours, thompson=other)).recommended == "thompson"
 
 
 def test_where_the_best_does_clear_harm_nobody_is_recommended() -> None:
-    result = choose(evidence(pooled_bayes=[-3, -2, -4, -3], treat_all=[-9, -8, -9, -9]))
+    result = choose(evidence(pooled_trees=[-3, -2, -4, -3], treat_all=[-9, -8, -9, -9]))
     assert result.recommended is None
-    assert (result.leading, result.runner_up) == ("pooled-bayes", "treat-all")
-
-
-def test_the_naive_policy_with_the_default_s_components_is_not_taken_for_it() -> None:
-    result = choose(evidence(response_first=[9.0, 5, 8, 6], cheapest_first=[9.5, 5, 8, 7]))
-    assert result.recommended == "cheapest-first"
+    assert (result.leading, result.runner_up) == ("pooled-trees", "treat-all")
 
 
 def test_the_interval_is_students_and_widens_with_the_comparisons() -> None:

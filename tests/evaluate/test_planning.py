@@ -7,6 +7,7 @@ import pytest
 
 from bccb.data import simulate
 from bccb.errors import InputError
+from bccb.estimators import trees
 from bccb.evaluate.planning import OFTEN, RESERVES, Target, _shape, _world, plan
 
 
@@ -69,3 +70,8 @@ def test_a_log_of_decisions_is_no_trial() -> None:
         plan(50, 1_000, trial=replace(log, probabilities=np.full(4_000, 0.5)))
     with pytest.raises(InputError, match="seeds"):
         plan(50, 1_000, seeds=[])
+
+
+def test_a_plan_fits_no_trees(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trees, "classifier", lambda *_: pytest.fail("trees were fitted"))
+    assert plan(50, 3_000, Target(0.1, 0.05), seeds=[1]).usual.caused > 0

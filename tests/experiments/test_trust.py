@@ -36,7 +36,7 @@ from bccb.experiments.trust_caused import CELLS, every_cell
 from bccb.experiments.trust_late import LEARNERS, every_learner
 from bccb.experiments.trust_study import TRUST, rows_of
 from bccb.experiments.trust_worlds import NAMES, every_world
-from bccb.policies import POLICIES
+from bccb.policies import DEFAULT, POLICIES
 
 SMALL = Setup((200, 400, 800), seeds=2, history=1_000, repetitions=2, comparisons=2)
 
@@ -102,7 +102,7 @@ def test_estimates_are_those_of_the_seeds() -> None:
 def test_copies_of_a_policy_seldom_differ() -> None:
     """Of 40 comparisons at a level of 5 %, more than 8 differ once in 5,000 times."""
     rows = Copies(0, 40, pairs=20, users=500).make()
-    for policy in ("bccb", "pooled-bayes"):
+    for policy in ("bccb", DEFAULT):
         for figure in ("conversions", "incremental"):
             own = [row for row in rows if (row["policy"], row["figure"]) == (policy, figure)]
             assert len(own) == 40

@@ -59,7 +59,7 @@ def test_a_run_above_the_bound_breaks_the_oracle() -> None:
 )
 def test_the_default_is_set_against_the_next_best_cold_policy(ours: float, verdict: str) -> None:
     result = least_regret(
-        SETUP, lives(pooled_bayes=ours, bccb=5.0, hybrid=20.0, pooled_no_reserve=30)
+        SETUP, lives(pooled_trees=ours, bccb=5.0, hybrid=20.0, pooled_no_reserve=30)
     )
     assert result.verdict == verdict
     assert "by bccb" in result.figure
@@ -70,12 +70,12 @@ def test_the_default_is_set_against_the_next_best_cold_policy(ours: float, verdi
     [(0.5, 0.05, "holds"), (0.91, 0.05, "cannot tell"), (1.3, 0.05, "does not hold")],
 )
 def test_the_exponent_is_set_against_one(slope: float, error: float, verdict: str) -> None:
-    rows = [{"policy": "pooled-bayes", "exponent": 0.1, "late": slope, "late_se": error}]
+    rows = [{"policy": "pooled-trees", "exponent": 0.1, "late": slope, "late_se": error}]
     assert slower_than_users(rows).verdict == verdict
 
 
 def test_no_exponent_tells_nothing() -> None:
-    rows = [{"policy": "pooled-bayes", "exponent": None, "late": None, "late_se": None}]
+    rows = [{"policy": "pooled-trees", "exponent": None, "late": None, "late_se": None}]
     assert slower_than_users(rows).verdict == "cannot tell"
 
 
@@ -83,7 +83,7 @@ def test_no_exponent_tells_nothing() -> None:
     ("ours", "verdict"), [(100.0, "holds"), (95.05, "cannot tell"), (80.0, "does not hold")]
 )
 def test_the_reserve_is_priced_against_the_same_policy_without(ours: float, verdict: str) -> None:
-    rows = lives(pooled_bayes=ours, pooled_no_reserve=100.0)
+    rows = lives(pooled_trees=ours, pooled_no_reserve=100.0)
     assert cost_of_the_reserve(SETUP, rows).verdict == verdict
 
 
@@ -111,7 +111,7 @@ def test_coverage_must_be_near_its_level(
     rows: list[dict[str, Any]] = [
         {"policy": "this log", "covered": 0.95, "low": 0.93, "high": 0.96},
         {"policy": "this log", "covered": covered, "low": low, "high": high},
-        {"policy": "log of pooled-bayes", "covered": 0.99, "low": 0.985, "high": 0.995},
+        {"policy": "log of pooled-trees", "covered": 0.99, "low": 0.985, "high": 0.995},
     ]
     assert covering(rows, 1_000).verdict == verdict
     assert covering(rows, 100).verdict == ("cannot tell" if verdict == "holds" else verdict)
@@ -125,7 +125,7 @@ def test_our_own_log_may_be_covered_more_often_but_not_less(
     covered: float, high: float, verdict: str
 ) -> None:
     rows: list[dict[str, Any]] = [
-        {"policy": "log of pooled-bayes", "covered": covered, "low": 0.0, "high": high}
+        {"policy": "log of pooled-trees", "covered": covered, "low": 0.0, "high": high}
     ]
     assert covering_own_log(rows, 1_000).verdict == verdict
     assert covering_own_log([], 1_000).verdict == "cannot tell"

@@ -28,18 +28,18 @@ def advice(setting: Setting = DRAWN, spend: float = 100.0, **values: Sequence[fl
 
 
 def test_a_clear_winner_is_named_with_its_differences_and_their_intervals() -> None:
-    result = sentence(advice(hybrid=[9, 8, 9], pooled_bayes=[5, 5, 6]))
+    result = sentence(advice(hybrid=[9, 8, 9], pooled_trees=[5, 5, 6]))
     assert result == (
         "Use hybrid: with 100 for 1,000 users it is expected to cause 8.7 conversions "
-        "(7.2 to 10.1), 3.3 more (1.9 to 4.8) than pooled-bayes, the best of the others, and 6.3 "
+        "(7.2 to 10.1), 3.3 more (1.9 to 4.8) than pooled-trees, the best of the others, and 6.3 "
         "more (3.5 to 9.2) than cheapest-first, the simplest."
     )
 
 
 def test_a_tie_is_reported_and_why_this_one_was_taken() -> None:
-    result = sentence(advice(hybrid=[8, 9, 8], pooled_bayes=[9, 8, 9]))
+    result = sentence(advice(hybrid=[8, 9, 8], pooled_trees=[9, 8, 9]))
     assert result.startswith("Use hybrid: ")
-    assert "not told apart from pooled-bayes (-0.3, " in result
+    assert "not told apart from pooled-trees (-0.3, " in result
     assert result.endswith(
         "It is as good as the best, as far as can be told, and chosen because it is the default, "
         "with your history."
@@ -47,7 +47,7 @@ def test_a_tie_is_reported_and_why_this_one_was_taken() -> None:
 
 
 def test_where_all_tie_that_is_said() -> None:
-    result = sentence(advice(pooled_bayes=[3, 0, 2], hybrid=[1, 2, 3], treat_all=[0, 4, 1]))
+    result = sentence(advice(pooled_trees=[3, 0, 2], hybrid=[1, 2, 3], treat_all=[0, 4, 1]))
     assert (
         "Nothing here tells the policies apart: it is not told apart from cheapest-first" in result
     )
@@ -66,7 +66,7 @@ def test_a_choice_that_did_not_hold_is_reported() -> None:
     """The first seeds, which choose, prefer hybrid; the last, which estimate, do not."""
     values = {
         "hybrid": [9.0, 8, 9, 4, 4, 4],
-        "pooled-bayes": [5.0, 5, 6, 7, 7, 7],
+        "pooled-trees": [5.0, 5, 6, 7, 7, 7],
         "cheapest-first": [1.0] * 6,
         "treat-all": [0.0] * 6,
     }
@@ -75,31 +75,31 @@ def test_a_choice_that_did_not_hold_is_reported() -> None:
     ]
     result = conclude(DRAWN, runs, {})
     assert sentence(result).startswith("Use hybrid: ")
-    assert "3.0 fewer (3.0 to 3.0) than pooled-bayes" in sentence(result)
-    assert "pooled-bayes did better than the choice made: more seeds would tell." in remarks(result)
+    assert "3.0 fewer (3.0 to 3.0) than pooled-trees" in sentence(result)
+    assert "pooled-trees did better than the choice made: more seeds would tell." in remarks(result)
 
 
 def test_whether_effects_matter_is_said_with_an_interval() -> None:
-    line, *_ = worth_lines(advice(pooled_bayes=[9, 8, 9], response_first=[4, 5, 4]))
+    line, *_ = worth_lines(advice(pooled_trees=[9, 8, 9], response_first=[4, 5, 4]))
     assert line == (
         "Effects matter here: compared with response-first, the better of the policies that ignore "
-        "them, pooled-bayes causes +4.3 (+1.5 to +7.2)."
+        "them, pooled-trees causes +4.3 (+1.5 to +7.2)."
     )
-    line, *_ = worth_lines(advice(pooled_bayes=[40, 40, 41], response_first=[41, 40, 41]))
+    line, *_ = worth_lines(advice(pooled_trees=[40, 40, 41], response_first=[41, 40, 41]))
     assert line.startswith("Effects do not matter here, ignoring them is as good: ")
-    line, *_ = worth_lines(advice(pooled_bayes=[9, 2, 7], response_first=[4, 5, 4]))
+    line, *_ = worth_lines(advice(pooled_trees=[9, 2, 7], response_first=[4, 5, 4]))
     assert line.startswith("Whether effects matter here cannot be told: ")
 
 
 def test_policies_clearly_behind_a_naive_rival_are_named() -> None:
-    _, *lines = worth_lines(advice(pooled_bayes=[9, 8, 9], thompson=[0, 0, 0]))
+    _, *lines = worth_lines(advice(pooled_trees=[9, 8, 9], thompson=[0, 0, 0]))
     assert lines == ["Clearly behind cheapest-first: treat-all, thompson."]
 
 
 def test_where_every_policy_harms_the_advice_is_to_treat_nobody() -> None:
-    result = advice(pooled_bayes=[-3, -2, -3], cheapest_first=[-9, -8, -9], treat_all=[-9, -9, -9])
+    result = advice(pooled_trees=[-3, -2, -3], cheapest_first=[-9, -8, -9], treat_all=[-9, -9, -9])
     assert sentence(result) == (
-        "Treat nobody: with 100 for 1,000 users even pooled-bayes does harm, and is expected to "
+        "Treat nobody: with 100 for 1,000 users even pooled-trees does harm, and is expected to "
         "cause -2.7 conversions (-4.1 to -1.2)."
     )
     assert code(result) == []

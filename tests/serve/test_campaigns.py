@@ -100,7 +100,7 @@ def test_a_refused_campaign_tells_its_field(
         ({"budget": "-5"}, "budget is '-5', but must be above 0"),
         (
             {"policy": "pooled-bayse"},
-            'policy is \'pooled-bayse\', but must be an object, such as {"name": "pooled-bayes"}',
+            'policy is \'pooled-bayse\', but must be an object, such as {"name": "pooled-trees"}',
         ),
         (
             {"policy": {"name": "pooled-bayse"}},
