@@ -96,8 +96,8 @@ def test_the_table_has_a_row_for_each_size_and_world_and_no_negative_zero() -> N
 def test_whether_the_default_harms_is_judged_in_every_world(
     ours: list[float], verdict: Verdict
 ) -> None:
-    rows = rows_of(pooled_bayes=ours) + rows_of(
-        "few", pooled_bayes=[9.0, 9.1, 8.9, 9.0][: len(ours)]
+    rows = rows_of(pooled_trees=ours) + rows_of(
+        "few", pooled_trees=[9.0, 9.1, 8.9, 9.0][: len(ours)]
     )
     claim = trust_claims.harms_nowhere(rows)
     assert claim.verdict == verdict
@@ -112,7 +112,7 @@ def test_the_default_is_set_against_the_better_naive_rival(
     cheapest: list[float], verdict: Verdict
 ) -> None:
     rows = rows_of(
-        pooled_bayes=[6.0, 6.1, 5.9, 6.0], cheapest_first=cheapest, response_first=[1, 1, 1, 1]
+        pooled_trees=[6.0, 6.1, 5.9, 6.0], cheapest_first=cheapest, response_first=[1, 1, 1, 1]
     )
     claim = trust_claims.ahead_of_naive(rows)
     assert claim.verdict == verdict

@@ -18,6 +18,7 @@ from pasts import damage
 
 import bccb
 from bccb import fitting
+from bccb.estimators import trees
 from bccb.fitting import FitJob, Fitted
 from bccb.ledger.event import Kind
 from bccb.machine import Machine
@@ -115,13 +116,13 @@ def kinds(path: Path) -> list[str]:
 
 
 @pytest.fixture
-def without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     """No fit is possible in this process, and none in another that it might start."""
 
-    def refuse(self: Worker, job: FitJob) -> Fitted:
+    def refuse(*_: object) -> Fitted:
         raise AssertionError("a fit")
 
-    monkeypatch.setitem(sys.modules, "sklearn", None)
+    monkeypatch.setattr(trees, "classifier", refuse)
     monkeypatch.setattr(Worker, "run", refuse)
 
 
@@ -182,7 +183,7 @@ def test_recovery_applies_fits_and_makes_none(both: Both, request: pytest.Fixtur
     seen = service.campaign(both.id)
     assert (seen["fits"], seen["fitted_at"]) == (1, "2027-01-15T08:00:00Z")
     service.stop()
-    request.getfixturevalue("without_scikit_learn")
+    request.getfixturevalue("without_fits")
     assert list(states(service.path).values()) == [before]
     with closing(sqlite3.connect(service.path)) as file:
         file.execute("DELETE FROM snapshots")
