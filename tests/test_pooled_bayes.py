@@ -153,7 +153,7 @@ def test_history_helps() -> None:
         world = simulate_world(USERS, seed)
         history: Log = simulate(50_000, seed=1_000 + seed)
         values = []
-        for name in ("hybrid", "pooled-bayes"):
+        for name in ("hybrid", "pooled-trees"):
             policy = fresh(world, seed, name)
             if policy.needs_history:
                 policy.learn(history)
