@@ -116,6 +116,10 @@ class Refitting:
         rows = rows_of(self.memory, self.d, self.K)
         if self.pending is not None:
             rows = Rows._make(map(np.concatenate, zip(rows, self._waiting(), strict=True)))
+            # In the order of their decisions: conversions are final long before the rest, and a
+            # model that learned all of them first would be far off before the first zero.
+            order = np.argsort(rows.user, kind="stable")
+            rows = Rows._make(column[order] for column in rows)
         return FitJob(
             *(self.composition, self.d, self.K, self.scaler.copy(), self.estimator.copy(), rows),
             *(float(self.store.learned[0]), self._since()),

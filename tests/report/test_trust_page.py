@@ -52,7 +52,7 @@ def test_figures_name_what_they_show() -> None:
     }
     for name in NAMES[1:]:
         assert name in texts["curves"]
-    assert "paired bootstrap, pooled-bayes, incremental" in texts["twins"]
+    assert "paired bootstrap, pooled-trees, incremental" in texts["twins"]
     assert "a fixed target, DR" in texts["estimators"]
     for name in LEARNERS:
         assert name in texts["late"]
