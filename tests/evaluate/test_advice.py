@@ -160,6 +160,6 @@ def test_a_log_of_decisions_is_refused() -> None:
 
 @pytest.mark.compiled
 def test_with_users_and_money_enough_the_learner_is_distinguished_from_the_simplest() -> None:
-    result = advise(400.0, 8_000, outcome="visit", seeds=range(8))
+    result = advise(600.0, 12_000, outcome="visit", seeds=range(8))
     assert result.recommended == "pooled-trees"
     assert result.rival("cheapest-first").interval.low > 0
