@@ -39,17 +39,18 @@ def test_a_clear_winner_is_named_with_its_differences_and_their_intervals() -> N
 def test_a_tie_is_reported_and_why_this_one_was_taken() -> None:
     result = sentence(advice(hybrid=[8, 9, 8], pooled_trees=[9, 8, 9]))
     assert result.startswith("Use hybrid: ")
-    assert "not told apart from pooled-trees (-0.3, " in result
+    assert "not clearly different from pooled-trees (-0.3, " in result
     assert result.endswith(
-        "It is as good as the best, as far as can be told, and chosen because it is the default, "
-        "with your history."
+        "It is as good as the best, as far as these data show, and chosen because it is the "
+        "default, with your history."
     )
 
 
 def test_where_all_tie_that_is_said() -> None:
     result = sentence(advice(pooled_trees=[3, 0, 2], hybrid=[1, 2, 3], treat_all=[0, 4, 1]))
     assert (
-        "Nothing here tells the policies apart: it is not told apart from cheapest-first" in result
+        "No policy is clearly better here: it is not clearly different from cheapest-first"
+        in result
     )
     assert result.endswith("and named because it is the default, with your history.")
     result = sentence(advice(bccb=[3, 1, 2], treat_all=[0, 4, 1]))
@@ -88,7 +89,7 @@ def test_whether_effects_matter_is_said_with_an_interval() -> None:
     line, *_ = worth_lines(advice(pooled_trees=[40, 40, 41], response_first=[41, 40, 41]))
     assert line.startswith("Effects do not matter here, ignoring them is as good: ")
     line, *_ = worth_lines(advice(pooled_trees=[9, 2, 7], response_first=[4, 5, 4]))
-    assert line.startswith("Whether effects matter here cannot be told: ")
+    assert line.startswith("These data do not show whether effects matter: ")
 
 
 def test_policies_clearly_behind_a_naive_rival_are_named() -> None:

@@ -75,22 +75,33 @@ MEMORY = 2_000.0  # users over which averages run
 
 
 @jit
-def write_inputs(state: State, z: Floats) -> float:
-    """Write u(z) and r(z); return the base score w . u."""
-    d = z.shape[0] - 1
+def write_features(state: Any, z: Floats, d: int) -> None:
+    """Write the d features into u(z) and r(z)."""
     for j in range(d):
         near = min(max(z[j], -NEAR), NEAR)
         state.u[j] = min(max(z[j], -FAR), FAR)
         state.u[d + j] = SCALE * near
         state.r[j] = near
-    state.u[2 * d] = 1.0
+
+
+@jit
+def write_base(state: Any, d: int) -> float:
+    """Write both 1s and, after the features in r(z), the base score w . u; return the latter."""
+    state.u[state.u.shape[0] - 1] = state.r[state.r.shape[0] - 1] = 1.0
     base = span_dot(state.theta, 0, state.u)
     state.r[d] = 0.0
     if state.base[2] > 0.0:
         score = (base - state.base[1]) / math.sqrt(state.base[2])
         state.r[d] = min(max(score, -NEAR_BASE), NEAR_BASE)
-    state.r[d + 1] = 1.0
-    return base
+    return float(base)
+
+
+@jit
+def write_inputs(state: State, z: Floats) -> float:
+    """Write u(z) and r(z); return the base score w . u."""
+    d = z.shape[0] - 1
+    write_features(state, z, d)
+    return write_base(state, d)
 
 
 @jit

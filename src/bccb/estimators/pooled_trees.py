@@ -17,7 +17,6 @@ has the average over all.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Annotated, NamedTuple
 
@@ -25,14 +24,19 @@ import numpy as np
 
 from bccb.errors import FitError
 from bccb.estimators import pooled_logistic, pooled_prior, trees
-from bccb.estimators.pooled_logistic import FAR, NEAR, NEAR_BASE, PARAMETERS, SCALE, kernels_with
+from bccb.estimators.pooled_logistic import (
+    PARAMETERS,
+    kernels_with,
+    write_base,
+    write_features,
+)
 from bccb.estimators.pooled_prior import Prior, prior_mean
 from bccb.estimators.pooled_prior import prior_variance as pooled_variance
 from bccb.estimators.trees import raw_score, value_of
 from bccb.kernels.component import FIRST_FIT, Component, Parameter
 from bccb.kernels.jit import bind, jit
 from bccb.kernels.layout import Layout
-from bccb.kernels.linalg import fill, span_dot
+from bccb.kernels.linalg import fill
 from bccb.kernels.scaling import Scaler, standardise_and_keep, view_scaler
 from bccb.kernels.soundness import LARGE, counted, within
 from bccb.kernels.store import Rows
@@ -135,20 +139,9 @@ def write_inputs(state: State, z: Floats) -> float:
 def write_given(state: State, z: Floats) -> float:
     """Write u(z) and r(z), with scores that are given; return the base score w . u."""
     d = (z.shape[0] - 1) // 2
-    for j in range(d):
-        near = min(max(z[j], -NEAR), NEAR)
-        state.u[j] = min(max(z[j], -FAR), FAR)
-        state.u[d + j] = SCALE * near
-        state.r[j] = near
+    write_features(state, z, d)
     state.u[2 * d] = min(max(state.scores[0] - state.centre[0], -FAR_SCORE), FAR_SCORE)
-    state.u[2 * d + 1] = 1.0
-    base = span_dot(state.theta, 0, state.u)
-    state.r[d] = 0.0
-    if state.base[2] > 0.0:
-        score = (base - state.base[1]) / math.sqrt(state.base[2])
-        state.r[d] = min(max(score, -NEAR_BASE), NEAR_BASE)
-    state.r[d + 2] = 1.0
-    return base
+    return write_base(state, d)
 
 
 @jit

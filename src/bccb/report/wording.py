@@ -14,7 +14,7 @@ from bccb.policies import CHEAPEST_FIRST, DEFAULT, NAIVE, RESPONSE_FIRST, spec_o
 MATTERS = {
     "effects matter": "Effects matter here",
     "effects do not matter": "Effects do not matter here, ignoring them is as good",
-    "cannot tell": "Whether effects matter here cannot be told",
+    "cannot tell": "These data do not show whether effects matter",
 }
 UNSPENT = 0.99  # of the budget: who treats everybody with less than this has money to spare
 RATES = {"conversion": "0.2 to 0.3 % of them convert", "visit": "4 to 5 % of them visit"}
@@ -32,13 +32,15 @@ def sentence(advice: Advice) -> str:
         return f"{text}, and is expected to cause {caused}."
     text = f"Use {own.policy}: {size} it is expected to cause {caused}"
     if not advice.is_distinct:
-        text += f". Nothing here tells the policies apart: it is {_against(runner_up)}"
+        text += f". No policy is clearly better here: it is {_against(runner_up)}"
         return f"{text}, and named{_reason(advice)}."
     text += f", {_against(runner_up)}, the best of the others"
     if CHEAPEST_FIRST not in (own.policy, runner_up.policy):
         text += f", and {_against(advice.rival(CHEAPEST_FIRST))}, the simplest"
     if choice.recommended != choice.best:
-        text += f". It is as good as the best, as far as can be told, and chosen{_reason(advice)}"
+        text += (
+            f". It is as good as the best, as far as these data show, and chosen{_reason(advice)}"
+        )
     return f"{text}."
 
 
@@ -137,7 +139,7 @@ def _against(rival: Rival) -> str:
         fewer = Limits(-rival.interval.high, -rival.interval.low)
         return f"{-rival.behind:,.1f} fewer {_range(fewer)} than {rival.policy}"
     difference = f"{rival.behind:+,.1f}, {rival.interval.low:,.1f} to {rival.interval.high:,.1f}"
-    return f"not told apart from {rival.policy} ({difference})"
+    return f"not clearly different from {rival.policy} ({difference})"
 
 
 def _range(interval: Limits) -> str:
