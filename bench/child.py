@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from time import perf_counter
 
-PARTS = ("features", "actions", "outcomes", "costs")
+PARTS = ("features", "actions", "outcomes", "micros")
 
 
 def import_time() -> float:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bccb import outcome
+from bccb.encoding import Encoding
 from bccb.errors import InputError
 from bccb.money import LEAST_COST, MICROS, MOST_COST
 
@@ -67,6 +68,7 @@ class Log:
     known_shares: Floats | None = None  # (K+1,), if known from the design of the trial
     effects: Floats | None = None  # (n, K), the true effects, known only in simulations
     probabilities: Floats | None = None  # (n,), of the action that was taken, if they were kept
+    encoding: Encoding | None = None  # how the features were made, where they come from a file
 
     def __post_init__(self) -> None:
         for field in (*ROWS, "known_shares"):
@@ -74,8 +76,11 @@ class Log:
                 object.__setattr__(self, field, self._array(field))
         self._check_shapes()
         d, K = self.features.shape[1], self.treatments
+        columns = (
+            tuple(f"x{j}" for j in range(d)) if self.encoding is None else self.encoding.columns
+        )
         for field, count, names in (
-            ("feature_names", d, tuple(f"x{j}" for j in range(d))),
+            ("feature_names", d, columns),
             ("treatment_names", K, tuple(f"treatment-{k}" for k in range(1, K + 1))),
         ):
             given = getattr(self, field)

@@ -15,7 +15,8 @@ from bccb.data import costs
 from bccb.data import outcomes as texts
 from bccb.data.cells import check_no_stray_text, place
 from bccb.data.formats import check_header, load_polars, readable, scan_file, suffix_of
-from bccb.data.schema import METADATA_KEY, Columns, as_text, columns_of, one_of, quoted
+from bccb.data.schema import METADATA_KEY, Columns, columns_of, one_of, quoted
+from bccb.encoding import Encoding, Feature, as_text
 from bccb.errors import InputError
 from bccb.files import written_whole
 from bccb.money import COST_RANGE, LEAST_COST, MICROS, MOST_COST, cost_micros
@@ -171,13 +172,13 @@ class _Table:
             self._within("probability", name, LEAST_PROBABILITY, 1.0, PROBABILITY_RANGE)
             for name in self.columns.probability_columns
         ]
-        features, feature_names = _encode(self.frame, self.features, self.rows)
+        features, encoding = _encode(self.frame, self.features, self.rows)
         return Log(
             features=features,
             actions=actions,
             outcomes=outcomes,
             micros=micros,
-            feature_names=feature_names,
+            encoding=encoding,
             treatment_names=tuple(as_text(value) for value in self.arms[1:]),
             known_shares=np.array(self.columns.shares) if self.columns.shares else None,
             effects=np.column_stack(effects) if effects else None,
@@ -279,26 +280,28 @@ def _select_arms(frame: pl.DataFrame, columns: Columns) -> tuple[pl.DataFrame, l
     return frame, arms
 
 
-def _encode(
-    frame: pl.DataFrame, features: tuple[str, ...], rows: int
-) -> tuple[Floats, tuple[str, ...]]:
-    """The matrix of features and the names of its columns; the file has so many rows."""
-    plan = [(name, level) for name in features for level in _levels(frame[name], rows)]
-    matrix = np.empty((frame.height, len(plan)))
-    for j, (name, level) in enumerate(plan):
-        if level is None:  # Out of the frame at once: with 14 million rows each column counts.
-            matrix[:, j] = frame.drop_in_place(name).cast(load_polars().Float64).to_numpy()
+def _encode(frame: pl.DataFrame, features: tuple[str, ...], rows: int) -> tuple[Floats, Encoding]:
+    """The matrix of features, and how they are encoded; the file has so many rows."""
+    encoding = Encoding(tuple(_feature(frame[name], rows) for name in features))
+    matrix, at = np.empty((frame.height, len(encoding.columns))), 0
+    for feature in encoding.features:
+        # Out of the frame at once: with 14 million rows each column counts.
+        series = frame.drop_in_place(feature.name)
+        if feature.kind == "category":
+            levels = {as_text(level): level for level in series.unique().to_list()}
+            for i, level in enumerate(feature.levels[1:]):
+                matrix[:, at + i] = (series == levels[level]).to_numpy()
         else:
-            matrix[:, j] = (frame[name] == level).to_numpy()
-    names = (name if level is None else f"{name}={as_text(level)}" for name, level in plan)
-    return matrix, tuple(names)
+            matrix[:, at] = series.cast(load_polars().Float64).to_numpy()
+        at += len(feature.columns)
+    return matrix, encoding
 
 
-def _levels(series: pl.Series, rows: int) -> list[Any]:
-    """The levels of a categorical feature that get a column; [None] for a number."""
+def _feature(series: pl.Series, rows: int) -> Feature:
+    """How a feature is encoded: a category has its most frequent level first."""
     _check_type(series, "feature", text_too=True)
     if series.dtype.is_numeric():
-        return [None]
+        return Feature(series.name)
     levels = sorted(series.unique().to_list())
     if len(levels) > MOST_LEVELS:
         check_no_stray_text(series, rows)
@@ -306,7 +309,8 @@ def _levels(series: pl.Series, rows: int) -> list[Any]:
         allowed = f"at most {MOST_LEVELS}: group the rare ones, or leave the feature out"
         raise InputError(what, len(levels), allowed)
     reference = max(levels, key=lambda level: int((series == level).sum()))
-    return [level for level in levels if level != reference]
+    others = [level for level in levels if level != reference]
+    return Feature(series.name, "category", tuple(map(as_text, (reference, *others))))
 
 
 def _check_type(series: pl.Series, role: str, text_too: bool) -> None:

@@ -199,17 +199,6 @@ def columns_of(log: Log) -> Columns:
     )
 
 
-def as_text(value: object) -> str:
-    """A value of an arm or a level, as text: true, 1, 2.5, Web.
-
-    >>> as_text(True), as_text(1.0), as_text("Web")
-    ('true', '1', 'Web')
-    """
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
 def one_of(name: str, names: Iterable[str]) -> str:
     """The allowed names, for an error message, and the one that was probably meant.
 
