@@ -14,7 +14,7 @@ import pytest
 import bccb
 from bccb import fitting
 from bccb.data.worlds import make_world, trial_in
-from bccb.errors import MissingExtraError, StateError
+from bccb.errors import InputError, MissingExtraError, StateError
 from bccb.estimators.pooled_trees import POOLED_TREES
 from bccb.evaluate.live import live, outcomes_in
 from bccb.evaluate.replay import replay
@@ -31,9 +31,20 @@ D = WORLD.features.shape[1]
 compiled = pytest.mark.compiled
 
 
-def made(window: float | None = None, fits_itself: bool = True, seed: int = 7) -> bccb.Policy:
+def made(
+    window: float | None = None,
+    fits_itself: bool = True,
+    seed: int = 7,
+    first_fit: float = 2_000.0,
+) -> bccb.Policy:
     policy = bccb.make(
-        "pooled-trees", budget=2_000, horizon=2 * USERS, features=D, seed=seed, window=window
+        "pooled-trees",
+        budget=2_000,
+        horizon=2 * USERS,
+        features=D,
+        seed=seed,
+        window=window,
+        first_fit=first_fit,
     )
     policy.fits_itself = fits_itself
     return policy
@@ -279,17 +290,28 @@ def test_late_users_are_driven_as_one_call_after_the_other() -> None:
 
 
 @compiled
-def test_very_many_who_wait_are_a_sample_that_counts_for_all(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_very_many_who_wait_are_a_sample_that_counts_for_all() -> None:
     policy = lived_late(made(window=1_000.0, fits_itself=False), 0, 1_200, delay=2_000)
     whole = policy.fit_job().rows
-    monkeypatch.setattr(fitting, "ROWS", 300)
-    rows = policy.fit_job().rows
+    small = policy.refitting()
+    small.store = small.store._replace(row=small.store.row[:300])
+    rows = small.job().rows
     waiting = whole.user[whole.b < 1.0]
     assert len(waiting) > 600
     assert 0 < np.isin(rows.user, waiting).sum() <= 300
     assert rows.b.sum() == pytest.approx(whole.b.sum(), rel=0.1)
+
+
+def test_those_who_wait_take_no_more_room_than_the_store_has() -> None:
+    d, users = 300, 5_000
+    policy = bccb.make("pooled-trees", budget=1, horizon=users, features=d, window=10.0)
+    assert policy.pending is not None
+    arms, times = np.zeros(users, np.int64), np.zeros(users)
+    policy.pending.enter(1, np.zeros((users, d)), arms, times, 1)
+    policy.pending.ring.weight[policy.pending.places()] = 0.5
+    rows = policy.fit_job().rows
+    assert len(rows.b) <= len(view_store(policy.memory, d, 1).row) < users
+    assert rows.b.sum() == pytest.approx(0.5 * users, rel=0.1)
 
 
 # What cannot be
@@ -317,6 +339,44 @@ def test_what_was_fitted_for_another_policy_is_refused() -> None:
     fitted = fitting.run(one.fit_job())
     with pytest.raises(StateError, match="for another policy"):
         other.apply_fit(fitted)
+    twin = lived(made(), 100)
+    before = twin.to_bytes()
+    with pytest.raises(StateError, match="for another policy"):  # of the same shape, even so
+        twin.apply_fit(fitted)
+    assert twin.to_bytes() == before
+    with pytest.raises(InputError, match="what bccb.fitting.run returned"):
+        twin.apply_fit(None)  # type: ignore[arg-type]
+
+
+def test_what_was_fitted_is_refused_by_an_older_copy_and_after_a_later_fit() -> None:
+    policy = lived(made(), 60)
+    older, first = from_bytes(policy.to_bytes()), policy.fit_job()
+    lived(policy, 40)
+    second = policy.fit_job()
+    before = older.to_bytes()
+    with pytest.raises(StateError, match="more than this older copy"):
+        older.apply_fit(fitting.run(second))
+    assert older.to_bytes() == before
+    policy.apply_fit(fitting.run(second))
+    after = policy.to_bytes()
+    with pytest.raises(StateError, match="a later fit was applied"):
+        policy.apply_fit(fitting.run(first))
+    assert policy.to_bytes() == after
+
+
+def test_a_list_of_outcomes_is_refused_whole_where_a_fit_would_fail(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    policy = made(first_fit=10.0)
+    decisions = policy.decide_many(WORLD.features[:20], WORLD.costs[:20, 0])
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    before = policy.to_bytes()
+    with pytest.raises(MissingExtraError):
+        policy.observe_many(decisions, np.zeros(20))
+    assert policy.to_bytes() == before
+    policy.fits_itself = False
+    policy.observe_many(decisions, np.zeros(20))
+    assert policy.waiting == 0
 
 
 @compiled

@@ -28,12 +28,13 @@ from bccb.kernels.jit import bind, jit
 from bccb.kernels.scaling import SCALER, view_scaler
 from bccb.kernels.scaling import standardise as prepare
 from bccb.kernels.slots import learn_estimator, view_estimator
-from bccb.kernels.store import ROWS, Rows, rows_of, staying, view_store
+from bccb.kernels.store import Rows, rows_of, staying, view_store
 from bccb.pending import Pending
 from bccb.types import Floats, Ints
 
 COPIES = 1  # of each feature, in what the estimator reads
 NOTHING = np.empty(0)
+OTHER = "what was fitted is for another policy"
 
 
 class Since(NamedTuple):
@@ -55,6 +56,7 @@ class Since(NamedTuple):
 class FitJob(NamedTuple):
     """All that a fit needs."""
 
+    owner: str  # the id of the policy, where it has one
     composition: Composition
     features: int
     treatments: int
@@ -68,6 +70,7 @@ class FitJob(NamedTuple):
 class Fitted(NamedTuple):
     """The result of a job."""
 
+    owner: str
     estimator: Floats | None  # its memory; None if the rows did not allow a fit
     learned: float
     since: Since
@@ -81,7 +84,7 @@ class Fitted(NamedTuple):
     def from_bytes(cls, kept: bytes) -> Fitted:
         """What :meth:`to_bytes` gave."""
         learned, memory = np.frombuffer(kept)[0], np.frombuffer(kept)[1:]
-        return cls(memory if len(memory) else None, float(learned), Since(0.0, 0, NOTHING))
+        return cls("", memory if len(memory) else None, float(learned), Since(0.0, 0, NOTHING))
 
 
 def run(job: FitJob) -> Fitted:
@@ -92,21 +95,26 @@ def run(job: FitJob) -> Fitted:
     try:
         memory = estimator.refit(job.estimator, job.scaler, d, K, job.rows)
     except FitError:
-        return Fitted(None, job.learned, job.since)
-    return Fitted(memory, job.learned, job.since)
+        return Fitted(job.owner, None, job.learned, job.since)
+    return Fitted(job.owner, memory, job.learned, job.since)
 
 
 class Refitting:
     """The part of a policy's state that fits work on."""
 
     def __init__(
-        self, composition: Composition, counts: Ints, memory: Floats, pending: Pending | None
+        self,
+        composition: Composition,
+        counts: Ints,
+        memory: Floats,
+        pending: Pending | None,
+        owner: str = "",
     ) -> None:
         if not composition.refitted:
             raise StateError(f"{composition.estimator} is not fitted again: it learns row by row")
         self.composition, self.counts, self.memory = composition, counts, memory
         self.d, self.K = int(counts[count.FEATURES]), int(counts[count.TREATMENTS])
-        self.pending = pending
+        self.pending, self.owner = pending, owner
         self.store = view_store(memory, self.d, self.K)
         begin, end = counts[count.AT_ESTIMATOR], counts[count.AT_EXPLORER]
         self.scaler, self.estimator = memory[: SCALER.size(self.d)], memory[begin:end]
@@ -121,7 +129,8 @@ class Refitting:
             order = np.argsort(rows.user, kind="stable")
             rows = Rows._make(column[order] for column in rows)
         return FitJob(
-            *(self.composition, self.d, self.K, self.scaler.copy(), self.estimator.copy(), rows),
+            *(self.owner, self.composition, self.d, self.K),
+            *(self.scaler.copy(), self.estimator.copy(), rows),
             *(float(self.store.learned[0]), self._since()),
         )
 
@@ -133,13 +142,14 @@ class Refitting:
 
     def apply(self, fitted: Fitted) -> None:
         """Go on with what was fitted, after it has learned what came since its job."""
+        if fitted.owner != self.owner:
+            raise StateError(OTHER)
         self.install(self.caught_up(fitted))
 
     def install(self, fitted: Fitted) -> None:
         """Replace the estimator by one that has learned everything."""
+        self._check(fitted)
         if fitted.estimator is not None:
-            if fitted.estimator.shape != self.estimator.shape:
-                raise StateError("what was fitted is for another policy")
             self.estimator[:] = fitted.estimator
             self.store.fits[0] += 1.0
         self.store.tried[0] = fitted.learned
@@ -150,19 +160,29 @@ class Refitting:
 
     def caught_up(self, fitted: Fitted, most: int | None = None) -> Fitted:
         """The same after it has learned what came since, or ``most`` rows of that."""
+        self._check(fitted)
         if fitted.estimator is None:
             return fitted
-        if fitted.estimator.shape != self.estimator.shape:
-            raise StateError("what was fitted is for another policy")
         memory, rows = fitted.estimator.copy(), self._since_rows(fitted)
         if most is not None and len(rows.b) > most:
             rows = Rows._make(column[:most] for column in rows)
             self._learn(memory, rows)
-            return Fitted(memory, fitted.learned, fitted.since._replace(last=rows.number[-1]))
+            since = fitted.since._replace(last=float(rows.number[-1]))
+            return fitted._replace(estimator=memory, since=since)
         self._learn(memory, rows)
         if self.pending is not None:
             self._learn(memory, self._waiting(fitted.since))
-        return Fitted(memory, fitted.learned, self._since())
+        return fitted._replace(estimator=memory, since=self._since())
+
+    def _check(self, fitted: Fitted) -> None:
+        """Refuse what cannot be from a job of this policy, or is too old."""
+        memory = fitted.estimator
+        if memory is not None and memory.shape != self.estimator.shape:
+            raise StateError(OTHER)
+        if fitted.learned > self.store.learned[0] or fitted.since.last > self.store.last[0]:
+            raise StateError("what was fitted has learned more than this older copy of its policy")
+        if fitted.learned < self.store.tried[0]:
+            raise StateError("a later fit was applied already: make a new job")
 
     def catch_up_once(self) -> None:
         """Compile what :meth:`caught_up` needs; nothing changes."""
@@ -187,7 +207,8 @@ class Refitting:
     def _waiting(self, since: Since | None = None) -> Rows:
         """Users who wait, with the weight learned so far, or since then.
 
-        Where they are very many, it is a share 2^-j of them, each of whom counts 2^j times.
+        Where they are more than the store has room for, it is a share 2^-j of them, each of whom
+        counts 2^j times.
         """
         assert self.pending is not None
         ring, numbers = self.pending.ring, self.pending.open_numbers()
@@ -196,7 +217,7 @@ class Refitting:
         b = ring.weight[places] - (0.0 if since is None else since.weight_of(numbers))
         kept = (ring.arm[places] != NOT_KNOWN) & (b > 0.0)
         numbers, b, halved = numbers[kept], b[kept], 0.0
-        while since is None and len(numbers) > ROWS:
+        while since is None and len(numbers) > len(self.store.row):
             halved += 1.0
             left = staying(int(self.counts[count.SEED]), numbers, halved)
             numbers, b = numbers[left], 2.0 * b[left]

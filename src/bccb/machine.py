@@ -43,6 +43,8 @@ class Machine:
     Not safe for use from several threads at once.
     """
 
+    owner = ""  # the id of a policy, which its fits carry
+
     def __init__(
         self,
         name: str,
@@ -303,7 +305,7 @@ class Machine:
 
     def refitting(self) -> Refitting:
         """The part of the state that fits work on."""
-        return Refitting(self.composition, self.counts, self.memory, self.pending)
+        return Refitting(self.composition, self.counts, self.memory, self.pending, self.owner)
 
     @property
     def fit_due(self) -> bool:
@@ -331,6 +333,7 @@ class Machine:
 
     def apply_fit(self, fitted: Fitted) -> None:
         """Go on with what was fitted, after it has learned what came since its job."""
+        checks.instance("what was fitted", fitted, Fitted, "what bccb.fitting.run returned")
         self.refitting().apply(fitted)
 
     def fit(self) -> bool:

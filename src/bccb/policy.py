@@ -69,6 +69,7 @@ class Policy(Machine):
             name, composition, self.features, self.treatments, int(counts[count.SEED]), id_
         )
         self._shape = (self.features,)
+        self.owner = id_
         self.fits_itself = True
 
     def __repr__(self) -> str:
@@ -134,10 +135,11 @@ class Policy(Machine):
         """Fit the estimator again on what was learned so far; whether that was possible.
 
         For policies whose estimator is fitted again while they run, such as ``pooled-trees``. By
-        default that happens within :meth:`observe`, :meth:`observe_many` and :meth:`advance`, when
-        a fit is due: after 2,000 outcomes, then whenever there are twice as many. It takes from a
-        tenth of a second to some seconds. To choose the moment, set ``policy.fits_itself = False``
-        and look at ``policy.fit_due``. To fit elsewhere, see :mod:`bccb.fitting`.
+        default that happens within :meth:`observe`, :meth:`observe_many` and whatever advances the
+        time, when a fit is due: after 2,000 outcomes, then whenever there are twice as many. It
+        takes from a tenth of a second to some seconds. To choose the moment, set
+        ``policy.fits_itself = False``, again after loading, and look at ``policy.fit_due``. To fit
+        elsewhere, see :mod:`bccb.fitting`.
 
         It is not possible where an arm was never used, or where all outcomes are the same. Nothing
         changes then, except that the next fit is due when twice as much was learned.
@@ -333,6 +335,8 @@ class Policy(Machine):
             raise StateError("a decision is in this list twice, but can be observed only once")
         if not decisions:
             return
+        if self.fits_itself:  # a fit that fails halfway would lose the rest of the list
+            self.composition.components[0].check_installed()
         if self.pending is not None:
             self._advance(at)
             for decision, y in zip(decisions, ys.tolist(), strict=True):
