@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -23,6 +25,7 @@ from bccb.fitting import FitJob, Fitted
 from bccb.ledger.event import Kind
 from bccb.machine import Machine
 from bccb.serve import fits as fits_of_service
+from bccb.serve import worker as worker_of_service
 from bccb.serve.worker import Worker
 from serve.recovered import reasons, states
 from serve.service import SECOND, Service, refused
@@ -274,6 +277,22 @@ def test_a_worker_that_dies_costs_nothing_but_the_fit(
     both.until_applied(1)
     both.policy.apply_fit(fitting.run(job))
     both.check_state()
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="halts a process")
+def test_a_worker_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_of_service, "LONGEST", 0.2)
+    worker = Worker()
+    worker._start()
+    assert worker._process is not None
+    assert worker._process.pid is not None
+    os.kill(worker._process.pid, signal.SIGSTOP)
+    job = bccb.make("pooled-trees", budget=1, horizon=9, features=1).fit_job()
+    with pytest.raises((EOFError, OSError)):
+        worker.run(job)
+    worker._process.join(LONGEST)
+    assert not worker._process.is_alive()  # so that the next job starts another
+    worker.stop()
 
 
 STARTS_A_WORKER = """

@@ -5,8 +5,9 @@ run by the worker, while the campaign goes on. The result then learns what came 
 some rows at a time, so that nobody waits long. In the end it is an event of the journal like any
 other, which holds the whole new model: recovery never fits.
 
-A fit that fails, or whose process dies, is tried again when twice as much was learned, or after the
-next start. One that was under way when the service ended is due again after the next start.
+A fit that fails, or whose process dies or hangs, is tried again when twice as much was learned, or
+after the next start. One that was under way when the service ended is due again after the next
+start.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from bccb.fitting import FitJob, Fitted
 from bccb.kernels.store import MORE
 from bccb.serve.books import Books
 from bccb.serve.campaign import Campaign
+from bccb.serve.problem import ProblemError
 from bccb.serve.work import INLINE, seconds_per_user
 from bccb.serve.worker import Worker
 
-MOST_JOBS = 2  # at once: one runs and one waits, each with a copy of up to 20 MB
+MOST_JOBS = 2  # at once: one runs and one waits, each with a copy of some 20 MB
 
 logger = logging.getLogger("bccb.serve")
 
@@ -89,13 +91,13 @@ class Fits:
 
         Either the result learns some rows, or it is recorded.
         """
-        id_ = next(iter(self._done))
-        fitted = self._done.pop(id_)
+        id_, fitted = self._done.popitem()  # at once: another thread may add one
         self._running.discard(id_)
-        campaign = next((each for each in books if each.id == id_), None)
-        if campaign is None:  # it is quarantined
+        try:
+            campaign = books.campaign(id_)
+        except ProblemError:  # it is quarantined
             return
-        machine = books.campaign(id_).machine
+        machine = campaign.machine
         most = max(1, int(INLINE / seconds_per_user(machine)))
         try:
             if machine.refitting().behind(fitted) > most:

@@ -12,12 +12,13 @@ from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from threading import Lock
+from threading import Lock, Timer
 
 from bccb import fitting
 from bccb.fitting import FitJob, Fitted
 
 LESS_URGENT = 10  # than deciding, on the scale of nice
+LONGEST = 3_600.0  # seconds of a job; one that takes longer hangs, and others wait for it
 
 
 class Worker:
@@ -30,16 +31,27 @@ class Worker:
         self._stopped = False
 
     def run(self, job: FitJob) -> Fitted:
-        """The result of a job; raises what it raised, or EOFError and OSError where it has died."""
-        pipe = self._pipe if self._process and self._process.is_alive() else self._start()
-        assert pipe is not None
-        pipe.send(job)
-        result: Fitted | Exception = pipe.recv()
+        """The result of a job; raises what it raised, or EOFError and OSError where it has died.
+
+        A process that hangs is killed, whether it would not take the job or not answer.
+        """
+        if self._process is None or not self._process.is_alive():
+            self._start()
+        assert self._process is not None
+        assert self._pipe is not None
+        limit = Timer(LONGEST, self._process.kill)
+        limit.daemon = True
+        limit.start()
+        try:
+            self._pipe.send(job)
+            result: Fitted | Exception = self._pipe.recv()
+        finally:
+            limit.cancel()
         if isinstance(result, Exception):
             raise result
         return result
 
-    def _start(self) -> Connection:
+    def _start(self) -> None:
         context = get_context("spawn")  # a fork would inherit sockets, threads and locks
         with self._starting:
             if self._stopped:
@@ -49,7 +61,6 @@ class Worker:
             process.start()
             self._process, self._pipe = process, pipe
         theirs.close()
-        return pipe
 
     def stop(self) -> None:
         """End the process, whatever it does; may be called from another thread."""
