@@ -96,6 +96,18 @@ def test_sums_over_the_rows_are_unbiased() -> None:
     assert rows.a.sum() == n / 50
 
 
+def test_they_stay_unbiased_where_a_policy_with_another_seed_adopts_the_rows() -> None:
+    memory, x = empty(D, 1), np.zeros(D)
+    store = view_store(memory, D, 1)
+    for i in range(20_000):
+        seed = SEED if i < 10_000 else SEED + 1
+        keep_in_store(store, seed, 0, x, i % 2, float(i % 50 == 0), 1.0)
+    rows = rows_of(memory, D, 1)
+    assert store.halved.max() >= 3
+    assert rows.b.sum() == pytest.approx(20_000, rel=0.05)
+    assert rows.b[rows.number <= 10_000].sum() == pytest.approx(10_000, rel=0.05)
+
+
 def test_rows_after_a_number() -> None:
     memory = empty(2, 1)
     store = view_store(memory, 2, 1)

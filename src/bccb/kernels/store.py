@@ -89,6 +89,16 @@ def stays(seed: int, number: int, halved: float) -> bool:
 
 
 @jit
+def stays_on(seed: int, number: int, halved: float) -> bool:
+    """Whether a row that was kept so far stays in halving number ``halved``.
+
+    It does if that binary digit of its draw is 0. The digits before it are not asked again: where
+    the rows are those of a policy with another seed, they were drawn otherwise.
+    """
+    return bool(uniform(key_of(seed, number, STORED), 0) * 2.0**halved % 2.0 < 1.0)
+
+
+@jit
 def keep_in_store(
     store: Store, seed: int, user: int, x: Floats, arm: int, a: float, b: float
 ) -> None:
@@ -122,7 +132,7 @@ def halve(store: Store, seed: int) -> None:
     for i in range(int(store.rows[0])):
         row = store.row[i]
         own = int(row[ARM]) == arm and (row[GAIN] > 0.0) == (converted == 1)
-        if own and not stays(seed, int(row[NUMBER]), store.halved[arm, converted]):
+        if own and not stays_on(seed, int(row[NUMBER]), store.halved[arm, converted]):
             store.kept[arm, converted] -= 1.0
             continue
         if n < i:
