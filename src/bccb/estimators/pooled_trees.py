@@ -40,7 +40,7 @@ from bccb.kernels.linalg import fill
 from bccb.kernels.scaling import Scaler, standardise_and_keep, view_scaler
 from bccb.kernels.soundness import LARGE, counted, within
 from bccb.kernels.store import Rows
-from bccb.types import Floats, Ints
+from bccb.types import Flags, Floats, Ints
 
 FOLDS, TREES, DEPTH, RATE = 3, 60, 4, 0.2
 LEAVES = 1 << DEPTH
@@ -246,7 +246,7 @@ def check(d: int, K: int, rows: Rows, folds: Ints) -> None:
             raise FitError("all users have the same outcome: nothing to fit")
 
 
-def labelled(inputs: Floats, rows: Rows, chosen: Ints) -> tuple[Floats, Floats, Floats]:
+def labelled(inputs: Floats, rows: Rows, chosen: Flags) -> tuple[Floats, Floats, Floats]:
     """Outcomes, inputs and weights: evidence (a, b) is a conversions and b - a others."""
     yes, no = chosen & (rows.a > 0.0), chosen & (rows.a < rows.b)
     y = np.repeat([1.0, 0.0], [np.count_nonzero(yes), np.count_nonzero(no)])

@@ -19,6 +19,7 @@ from bccb.fitting import FitJob, Fitted
 
 LESS_URGENT = 10  # than deciding, on the scale of nice
 LONGEST = 3_600.0  # seconds of a job; one that takes longer hangs, and others wait for it
+DIED = "its process has died, or gave no answer within an hour"
 
 
 class Worker:
@@ -31,7 +32,7 @@ class Worker:
         self._stopped = False
 
     def run(self, job: FitJob) -> Fitted:
-        """The result of a job; raises what it raised, or EOFError and OSError where it has died.
+        """The result of a job; raises what it raised, or ChildProcessError where it has died.
 
         A process that hangs is killed, whether it would not take the job or not answer.
         """
@@ -45,6 +46,8 @@ class Worker:
         try:
             self._pipe.send(job)
             result: Fitted | Exception = self._pipe.recv()
+        except (EOFError, OSError) as error:
+            raise ChildProcessError(DIED) from error
         finally:
             limit.cancel()
         if isinstance(result, Exception):
