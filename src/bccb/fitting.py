@@ -76,7 +76,7 @@ class Fitted(NamedTuple):
     since: Since
 
     def to_bytes(self) -> bytes:
-        """All but what it has learned since: for results that have learned everything."""
+        """All but its owner and what it has learned: for results that have learned everything."""
         memory = NOTHING if self.estimator is None else self.estimator
         return np.append(self.learned, memory).tobytes()
 
