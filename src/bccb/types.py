@@ -75,6 +75,8 @@ class Log:
             if getattr(self, field) is not None or field in ROWS[:4]:
                 object.__setattr__(self, field, self._array(field))
         self._check_shapes()
+        if not isinstance(self.encoding, Encoding | None):
+            raise InputError("encoding", self.encoding, "an Encoding, or left out")
         d, K = self.features.shape[1], self.treatments
         columns = (
             tuple(f"x{j}" for j in range(d)) if self.encoding is None else self.encoding.columns
