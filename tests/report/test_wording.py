@@ -106,6 +106,16 @@ def test_where_every_policy_harms_the_advice_is_to_treat_nobody() -> None:
     assert code(result) == []
 
 
+def test_nobody_is_to_be_treated_where_harm_is_expected_but_not_clear() -> None:
+    worst = [-900, -800, -900]
+    result = advice(pooled_bayes=[-905, 101, -401], cheapest_first=worst, treat_all=worst)
+    assert sentence(result).startswith(
+        "Treat nobody: with 100 for 1,000 users even pooled-bayes is not shown to help, and is "
+        "expected to cause -401.7 conversions (-1,6"
+    )
+    assert result.recommended is None
+
+
 def test_visits_are_called_visits() -> None:
     assert " visits (" in sentence(advice(replace(DRAWN, outcome="visit"), bccb=[9, 8, 9]))
 

@@ -14,6 +14,7 @@ from bccb import checks, outcome
 from bccb.data import costs
 from bccb.data import outcomes as texts
 from bccb.data.cells import check_no_stray_text, place
+from bccb.data.cost_check import NEEDED, check_costs
 from bccb.data.formats import check_header, load_polars, readable, scan_file, suffix_of
 from bccb.data.schema import METADATA_KEY, Columns, columns_of, one_of, quoted
 from bccb.encoding import Encoding, Feature, as_text
@@ -71,7 +72,9 @@ def read_finished(path: FilePath, columns: Columns | None = None) -> Reading:
         total = sum(missing.values())
         raise InputError(what, total, "0: fill them in, or drop these rows or columns")
     outcome_values = table.number_outcomes()
-    return Reading(table.to_log(), unfinished, outcome_values)
+    log = table.to_log()
+    check_costs(log, table.columns.cost_columns)
+    return Reading(log, unfinished, outcome_values)
 
 
 def read_complete_rows(path: FilePath, columns: Columns | None = None) -> Reading:
@@ -203,7 +206,8 @@ class _Table:
             return costs.constant(users, treatments, cost)
         names = (cost,) * treatments if isinstance(cost, str) else cost
         least, most = LEAST_COST / MICROS, MOST_COST / MICROS
-        prices = [self._within("cost", name, least, most, COST_RANGE) for name in names]
+        allowed = f"{COST_RANGE}, {NEEDED}"
+        prices = [self._within("cost", name, least, most, allowed) for name in names]
         return cost_micros(np.column_stack(prices))
 
     def _within(self, role: str, name: str, least: float, most: float, allowed: str) -> Floats:

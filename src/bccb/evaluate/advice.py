@@ -12,7 +12,7 @@ import numpy as np
 from bccb import checks
 from bccb.data.simulator import MOST_USERS, Outcome, load_model
 from bccb.errors import InputError
-from bccb.evaluate.choice import Choice, Evidence, choose, is_harmful
+from bccb.evaluate.choice import Choice, Evidence, choose
 from bccb.evaluate.naive import Worth, clearly_ahead, worth_of_effects
 from bccb.evaluate.parallel import OnProgress, fan_out
 from bccb.evaluate.rivals import Gains, RivalRun, measure, rivals_of
@@ -70,7 +70,7 @@ class Advice:
 
     @property
     def recommended(self) -> str | None:
-        """The policy to use; none where even the best is clearly worse than treating nobody."""
+        """The policy to use; none where the leading one is not expected to cause anything."""
         return self.choice.recommended
 
     @property
@@ -200,9 +200,9 @@ def conclude(setting: Setting, runs: Sequence[RivalRun], gains: Mapping[str, Flo
         by_policy = {name: of[half:] for name, of in by_policy.items()}
         evidence = Evidence(_values(by_policy))
     choice = choose(chosen_by)
-    if is_harmful(evidence, choice.leading):
-        choice = replace(choice, recommended=None)
     leading = choice.leading
+    if not evidence.values[leading].mean() > 0:
+        choice = replace(choice, recommended=None)
     rivals = [_rival(of, evidence, leading) for of in by_policy.values()]
     rivals.sort(key=lambda rival: (rival.policy != leading, -rival.incremental))
     own = replace(evidence, comparisons=1).interval(leading)

@@ -8,7 +8,7 @@ rows of one trial anew, that would cure nothing, and intervals allow for the num
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from bccb.evaluate.statistics import LEVEL, Limits, load_stats
 from bccb.policies import DEFAULT, spec_of
@@ -61,7 +61,7 @@ class Evidence:
 class Choice:
     """The recommended policy, and how it stands among the others."""
 
-    recommended: str | None  # none where even the leading one is clearly worse than treating nobody
+    recommended: str | None  # none where even the leading one is not expected to cause anything
     leading: str  # the one that the others are set against
     runner_up: str  # the best of the others
     best: str  # by the mean alone
@@ -73,7 +73,7 @@ def choose(evidence: Evidence) -> Choice:
 
     Of those that cannot be distinguished from the best, the default of the library comes first,
     after history where there is some, then one without history, then the one with the higher mean.
-    A policy that is clearly worse than treating nobody is never recommended.
+    A policy that is expected to cause nothing, or to do harm, is never recommended.
 
     >>> import numpy as np
     >>> values = {"hybrid": [9.0, 4.0], "pooled-trees": [6.0, 6.0], "bccb": [1.0, -4.0]}
@@ -91,18 +91,8 @@ def choose(evidence: Evidence) -> Choice:
         ours = spec.is_like(spec_of(DEFAULT))
         return ours, spec.needs_history == ours, means[name]
 
-    harmless = [name for name in tied if not is_harmful(evidence, name)]
-    recommended = max(harmless, key=merit) if best in harmless else None
+    useful = [name for name in tied if means[name] > 0]
+    recommended = max(useful, key=merit) if useful else None
     leading = recommended or best
     runner_up = next(name for name in ranked if name != leading)
     return Choice(recommended, leading, runner_up, best, tuple(tied))
-
-
-def is_harmful(evidence: Evidence, name: str) -> bool:
-    """Whether a policy clearly causes fewer conversions than treating nobody.
-
-    >>> import numpy as np
-    >>> is_harmful(Evidence({"treat-all": np.array([-3.0, -2.0, -4.0])}), "treat-all")
-    True
-    """
-    return replace(evidence, comparisons=1).interval(name).high < 0

@@ -28,7 +28,8 @@ def sentence(advice: Advice) -> str:
     size = f"with {setting.measured_budget:,.0f} for {setting.measured_users:,} users"
     caused = f"{own.incremental:,.1f} {what} {_range(advice.incremental)}"
     if choice.recommended is None:
-        text = f"Treat nobody: {size} even {own.policy} does harm"
+        harms = "does harm" if advice.incremental.high < 0 else "is not shown to help"
+        text = f"Treat nobody: {size} even {own.policy} {harms}"
         return f"{text}, and is expected to cause {caused}."
     text = f"Use {own.policy}: {size} it is expected to cause {caused}"
     if not advice.is_distinct:
