@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 import bccb
 from bccb.evaluate.advice import Advice, Setting, conclude
@@ -132,9 +133,26 @@ def test_simulated_users_are_said_to_stand_for_the_real_ones() -> None:
 def test_a_trial_tells_what_it_was_measured_with() -> None:
     answer = " ".join(remarks(advice(LOGGED, bccb=[9, 8, 9])))
     assert "measured with 1,000 rows of history, you would have 2,000" in answer
-    assert "no stream of 4,000 users: the money is in proportion, 125 of 500" in answer
+    assert (
+        "no stream of 4,000 users. 1,000 were run with 125, the same money for each user, and all "
+        "figures are multiplied by 4."
+    ) in answer
     whole = " ".join(remarks(advice(replace(LOGGED, users=1_000), bccb=[9, 8, 9])))
     assert "no stream" not in whole
+
+
+def test_a_trial_answers_for_the_money_and_the_users_asked_about() -> None:
+    """Measured on a quarter of them: every figure is four times what was measured."""
+    result = advice(LOGGED, bccb=[9, 8, 9])
+    assert sentence(result).startswith(
+        "Use bccb: with 500 for 4,000 users it is expected to cause 34.7 conversions (32.5 to 36.8)"
+        ", measured on 1,000 users and scaled to 4,000, 25.3 more ("
+    )
+    own = result.rivals[0]
+    assert (own.incremental, own.spend, own.learned) == pytest.approx((4 * 26 / 3, 400.0, 1_200.0))
+    assert "scaled" not in sentence(
+        advice(replace(LOGGED, users=1_000, budget=125), bccb=[9, 8, 9])
+    )
 
 
 def test_money_to_spare_is_reported() -> None:

@@ -7,6 +7,7 @@ rows of one trial anew, that would cure nothing, and intervals allow for the num
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -24,7 +25,12 @@ class Evidence:
 
         variance = var(d) / S + sum_i (w_i - mean w)^2,
 
-    the first for the chance in a run, the second for the chance in who was in the trial.
+    the first for the chance in a run, the second for the chance in who was in the trial. Only the
+    first is estimated from the seeds, so for one policy the degrees of freedom are Satterthwaite's,
+
+        (S - 1) (variance / (var(d) / S))^2.
+
+    A difference keeps S - 1, which is wider: the pair was picked by the same runs.
     """
 
     values: Mapping[str, Floats]
@@ -43,9 +49,13 @@ class Evidence:
         [1.7, 4.3]
         """
         difference = self.values[one] - (0.0 if other is None else self.values[other])
-        seeds = len(difference)
-        variance = float(difference.var(ddof=1)) / seeds + self._shared(one, other, seeds)
-        quantile = float(load_stats().t.ppf(1 - LEVEL / 2 / self.comparisons, seeds - 1))
+        seeds, shared = len(difference), self._shared(one, other, len(difference))
+        of_runs = float(difference.var(ddof=1)) / seeds if seeds > 1 else 0.0
+        variance = of_runs + shared
+        freedom = float(seeds - 1)
+        if other is None:
+            freedom = freedom * (variance / of_runs) ** 2 if of_runs else math.inf
+        quantile = float(load_stats().t.ppf(1 - LEVEL / 2 / self.comparisons, freedom))
         mean, reach = float(difference.mean()), quantile * variance**0.5
         return Limits(mean - reach, mean + reach)
 
