@@ -25,6 +25,7 @@ from bccb.evaluate.compare import (
 )
 from bccb.evaluate.replay import replay
 from bccb.evaluate.trials import FileTrials, LoggedTrials, SimulatedTrials, Trial
+from bccb.intervals import Total, difference
 from bccb.pacers.budget_forecast import exhausting_price
 from bccb.policies import spec_of
 from bccb.types import Floats
@@ -220,7 +221,7 @@ def test_the_interval_on_a_log_holds_what_new_logs_would_show() -> None:
     for number in range(60):
         log = simulate(1_500, seed=7_000 + number, outcome="visit")
         rows = compare(LoggedTrials(log, 1_500, 0), ["cheapest-first"], [60.0], range(3))
-        lines += summarise(rows, shared=log.users)
+        lines += summarise(rows, shared=log)
     truth = statistics.mean(line.incremental for line in lines)
     held, by_seeds = [], []
     for line in lines:
@@ -246,9 +247,17 @@ def test_the_interval_adds_up_what_each_row_gave() -> None:
     of_runs = statistics.variance(row.result.incremental for row in rows) / 2
     freedom = ((of_runs + of_rows) / of_runs) ** 2
     reach = stats.t.ppf(0.975, freedom) * (of_runs + of_rows) ** 0.5
-    (line,) = summarise(rows, shared=log.users)
-    assert line.interval == pytest.approx((line.incremental - reach, line.incremental + reach))
-    (alone,) = summarise(rows[:1], shared=log.users)
+    extra = reach**2 - stats.norm.ppf(0.975) ** 2 * of_rows
+    with_it, without = [gain for gain in each if gain > 0], [-gain for gain in each if gain < 0]
+    expected = difference(
+        *(Total(sum(of), sum(gain**2 for gain in of), 17 / 3) for of in (with_it, without))
+    )
+    (line,) = summarise(rows, shared=log)
+    assert line.interval is not None
+    below, above = expected.value - expected.low, expected.high - expected.value
+    assert line.incremental - line.interval.low == pytest.approx((below**2 + extra) ** 0.5)
+    assert line.interval.high - line.incremental == pytest.approx((above**2 + extra) ** 0.5)
+    (alone,) = summarise(rows[:1], shared=log)
     assert alone.interval is not None  # of the rows, though one seed has no deviation
     assert alone.interval.low < alone.incremental < alone.interval.high
     (drawn,) = summarise(rows)

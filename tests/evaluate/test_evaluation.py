@@ -274,7 +274,7 @@ def test_estimates_that_rest_on_one_user_are_withheld_with_the_reason() -> None:
         "The users left alone tell as much as 1.0 users with equal chances (of 30 needed): so few"
     )
     assert (result.shown, result.headline) == ((), None)
-    assert result.figures()["estimates"] == []
+    assert not result.figures()["estimates"]
     wanted = np.ones(log.users, np.int64)
     other = evaluate_proposals("all", log, np.zeros((log.users, 2)), fixed(log, wanted))
     assert "The users left alone tell as much as" in other.withheld

@@ -70,7 +70,7 @@ def test_what_a_conversion_cost_is_said_as_far_as_the_interval_says_it(
 @pytest.mark.parametrize("budgets", [[5.0], [5.0, 9.0]])
 def test_the_budget_is_a_column_where_there_are_several(budgets: list[float]) -> None:
     runs = list(compare(SimulatedTrials(200, 0), ["treat-all"], budgets, [1, 2]))
-    for shared in (None, 200):  # rows of a log, as far as the table knows
+    for shared in (None, LOG):  # as if they were replays of a log
         rows = summary_rows(summarise(runs, shared))
         check(rows)
         assert ("budget" in rows[0]) == (len(budgets) > 1)

@@ -129,12 +129,13 @@ def command(
     if lateness is None and world is None:
         runs = compare(trials, names, budgets, seed_list, jobs)
         replays = _made("replaying", runs, order, seed_list)
-        shared = trials.log.users if isinstance(trials, LoggedTrials) else None
+        shared = trials.log if isinstance(trials, LoggedTrials) else None
         summary = summarise(replays, shared)
         write_json(json_file, to_json(replays, summary))
         _print(title, summary_rows(summary), summary)
         assert isinstance(trials, LoggedTrials | SimulatedTrials)
-        for line in replay_lines(trials.users, paid_share(replays), shared):
+        rows = None if shared is None else shared.users
+        for line in replay_lines(trials.users, paid_share(replays), rows):
             out.print(line, style="dim", highlight=False)
         return
     assert isinstance(trials, SimulatedTrials | WorldTrials)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -17,6 +18,7 @@ from bccb.evaluate.parallel import fan_out
 from bccb.evaluate.replay import Replay, replay
 from bccb.evaluate.statistics import Limits
 from bccb.evaluate.trials import Trial
+from bccb.intervals import QUANTILE, Total, difference
 from bccb.pacers.budget_forecast import exhausting_price
 from bccb.policies import spec_of
 from bccb.policy import Policy
@@ -134,15 +136,15 @@ def learn_history(policy: Policy, trial: Trial) -> str:
     return ""
 
 
-def summarise(rows: Iterable[PolicyReplay], shared: int | None = None) -> list[Summary]:
+def summarise(rows: Iterable[PolicyReplay], shared: Log | None = None) -> list[Summary]:
     """One summary for each policy and budget, in the order in which they first appear.
 
-    ``shared`` is how many rows the log has that all seeds replay, if they do.
+    ``shared`` is the log whose rows all seeds replay, if they do.
     """
     return [_summary(group, shared) for group in grouped(rows)]
 
 
-def _summary(group: list[PolicyReplay], shared: int | None) -> Summary:
+def _summary(group: list[PolicyReplay], shared: Log | None) -> Summary:
     def mean(field: str) -> float:
         return statistics.fmean(getattr(row.result, field) for row in group)
 
@@ -168,13 +170,28 @@ def _summary(group: list[PolicyReplay], shared: int | None) -> Summary:
     )
 
 
-def _interval(group: list[PolicyReplay], shared: int) -> Limits:
-    """Of the incremental conversions, for new users like those of the log."""
-    name, gains = group[0].policy, np.zeros(shared)
+def _interval(group: list[PolicyReplay], log: Log) -> Limits:
+    """Of the incremental conversions, for new users like those of the log.
+
+    What the rows add up to has Newcombe's interval, as in :mod:`.estimates`: one of the same reach
+    to both sides is too short where few users who were left alone converted. The chance in the runs
+    widens it by what it adds to the reach of :class:`.choice.Evidence`.
+    """
+    name, gains = group[0].policy, np.zeros(log.users)
     for row in group:
         np.add.at(gains, row.result.gains.rows, row.result.gains.each)
     values = np.array([row.result.incremental for row in group])
-    return Evidence({name: values}, {name: gains}).interval(name)
+    even = Evidence({name: values}, {name: gains}).interval(name)
+    each, odds = gains / len(group), float((log.shares[1:] / log.shares[0]).max())
+    treated, alone = each.clip(min=0.0), (-each).clip(min=0.0)
+    totals = (Total(float(w.sum()), float(w @ w), of) for w, of in ((treated, 1.0), (alone, odds)))
+    by_rows, squared = difference(*totals), QUANTILE**2 * float(gains.var() * log.users)
+    reach = (even.high - even.low) / 2
+    extra = max(reach**2 - squared / len(group) ** 2, 0.0) ** 0.5
+    return Limits(
+        by_rows.value - math.hypot(by_rows.value - by_rows.low, extra),
+        by_rows.value + math.hypot(by_rows.high - by_rows.value, extra),
+    )
 
 
 def paid_share(rows: Iterable[PolicyReplay]) -> float | None:
