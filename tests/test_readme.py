@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import sys
@@ -13,7 +14,8 @@ from processes import bccb
 from bccb.cli import main
 from bccb.policies import POLICIES
 
-README = Path(__file__).parent.parent.joinpath("README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parent.parent
+README = ROOT.joinpath("README.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str) -> list[str]:
@@ -40,6 +42,21 @@ def test_console_examples_run_one_after_the_other(
         done = bccb(*words[1:])
         assert done.returncode == 0, done.stderr
         assert done.stdout
+
+
+def test_the_first_claim_is_what_the_paper_study_found_to_be_caused() -> None:
+    study = json.loads(ROOT.joinpath("docs", "paper.json").read_text(encoding="utf-8"))
+    caused = {
+        row["policy"]: round(row["mean"])
+        for row in study["tables"]["incremental"]
+        if row["budget"] == 5_000
+    }
+    offline = [caused[name] for name in caused if name.startswith("offline-")]
+    words = " ".join(README.split())
+    assert study["users"] == 100_000
+    assert f"it causes {caused['pooled-trees']} conversions, where the method" in words
+    assert f"causes {caused['bccb']}, and offline" in words
+    assert f"after history, {min(offline)} to {max(offline)} (" in words
 
 
 def test_the_table_shows_every_policy() -> None:

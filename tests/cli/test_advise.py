@@ -51,7 +51,7 @@ def test_the_sentence_comes_first_then_every_rival_then_the_code(ran: Ran) -> No
     name = re.match(r"Use ([\w-]+): with 40 for 800 users", out)
     assert name
     for rival in rivals_of(0):
-        assert re.search(rf"^{rival} +-?\d+\.\d ± +\d+\.\d ", out, re.M), rival
+        assert re.search(rf"^{rival} +-?\d+\.\d \(-?\d+\.\d to \d+\.\d\) ", out, re.M), rival
     assert "hybrid" not in out
     assert f'policy = bccb.make("{name[1]}", budget=40, horizon=800' in out.splitlines()[-1]
     assert "…" not in out
@@ -77,6 +77,8 @@ def test_a_trial_stands_for_the_users(ran: Ran, trial: Path, tmp_path: Path) -> 
     answer = json.loads(path.read_text())
     assert answer["setting"]["measured_budget"] == 125
     assert out.startswith(answer["sentence"].split(":")[0])
+    assert "with 1,000 for 20,000 users" in answer["sentence"]
+    assert "measured on 2,500 users and scaled to 20,000" in answer["sentence"]
     assert {line["policy"] for line in answer["rivals"]} == set(rivals_of(1))
     assert answer["worth"]["rival"] in NAIVE
     assert answer["effects"][0] in " ".join(out.split())

@@ -118,6 +118,13 @@ def test_compare_reads_a_simulated_trial_without_naming_its_columns(run: Run, tr
     assert ran.status == 0
     assert "trial.parquet: 600 users, 1 seed, budget 20" in ran.out
     assert "oracle" in ran.out
+    said = " ".join(ran.out.split())
+    assert re.search(
+        r"the trial followed, [789]\d% of them: these 600 users stand for about \d\d\d live", said
+    )
+    assert "All seeds stream the same 1,000 rows. The 95 % intervals go row by row" in said
+    assert re.search(r"^ *treat-all +-?[\d.]+ \(-?[\d.]+ to [\d.]+\) +\d+\.0 ", ran.out, re.M)
+    assert "±" not in ran.out
 
 
 def test_compare_tells_of_a_drift_which_files_cannot_have(run: Run, trial: Path) -> None:

@@ -155,7 +155,7 @@ def test_single_precision_and_categorical_columns_are_read(tmp_path: Path) -> No
 
 
 def test_whole_numbers_that_go_on_as_fractions_are_read(tmp_path: Path) -> None:
-    rows = ["none,0,1,1", "mail,1,2,2"] * 10_000 + ["mail,1,2.5,0.5"]
+    rows = ["none,0,1,1", "mail,1,2,1"] * 10_000 + ["mail,1,2.5,0.5"]
     (tmp_path / "t.csv").write_text("arm,sale,age,price\n" + "\n".join(rows))
     log = read_log(tmp_path / "t.csv", COLUMNS)
     assert log.features[-1].tolist() == [2.5]

@@ -45,14 +45,16 @@ def test_equal_policies_tie() -> None:
     assert set(result.tied) == {"treat-all", "uplifting-bandit"}
 
 
-def test_a_policy_that_does_clear_harm_is_not_recommended_though_it_ties() -> None:
-    """The default ties with the best, but only the best may be better than treating nobody."""
-    ours, other = [-3.0, -2, -4, -3], [1.0, -6, 9, -7]
+@pytest.mark.parametrize("ours", [[-3.0, -2, -4, -3], [-400.0, 380, -9, 2]])
+def test_a_policy_expected_to_do_harm_is_not_recommended_though_it_ties(ours: list[float]) -> None:
+    """The default ties with the best, but only the best is expected to cause anything."""
+    other = [1.0, -6, 19, -7]
     assert choose(evidence(pooled_trees=ours, thompson=other)).recommended == "thompson"
 
 
-def test_where_the_best_does_clear_harm_nobody_is_recommended() -> None:
-    result = choose(evidence(pooled_trees=[-3, -2, -4, -3], treat_all=[-9, -8, -9, -9]))
+@pytest.mark.parametrize("best", [[-3.0, -2, -4, -3], [-9.0, 8, -9, 9.5], [0.0] * 4])
+def test_where_the_best_is_not_expected_to_help_nobody_is_recommended(best: list[float]) -> None:
+    result = choose(evidence(pooled_trees=best, treat_all=[-9, -8, -9, -9]))
     assert result.recommended is None
     assert (result.leading, result.runner_up) == ("pooled-trees", "treat-all")
 

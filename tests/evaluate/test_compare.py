@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import bccb
 from bccb import InputError
@@ -17,12 +18,14 @@ from bccb.data import read_log, simulate, write_log
 from bccb.evaluate.compare import (
     PolicyReplay,
     compare,
+    paid_share,
     run,
     summarise,
     to_json,
 )
 from bccb.evaluate.replay import replay
 from bccb.evaluate.trials import FileTrials, LoggedTrials, SimulatedTrials, Trial
+from bccb.intervals import Total, difference
 from bccb.pacers.budget_forecast import exhausting_price
 from bccb.policies import spec_of
 from bccb.types import Floats
@@ -209,3 +212,60 @@ def test_trials_from_a_file_are_those_from_its_log(tmp_path: Path) -> None:
     assert result.history.tolist() == expected.history.tolist()
     assert result.log.features.tolist() == expected.log.features.tolist()
     assert pickle.loads(pickle.dumps(FileTrials(str(path), None, 300, 100))).users == 300
+
+
+@pytest.mark.compiled
+def test_the_interval_on_a_log_holds_what_new_logs_would_show() -> None:
+    """Whatever the number of seeds. Their deviation alone would be far too narrow."""
+    lines = []
+    for number in range(60):
+        log = simulate(1_500, seed=7_000 + number, outcome="visit")
+        rows = compare(LoggedTrials(log, 1_500, 0), ["cheapest-first"], [60.0], range(3))
+        lines += summarise(rows, shared=log)
+    truth = statistics.mean(line.incremental for line in lines)
+    held, by_seeds = [], []
+    for line in lines:
+        assert line.interval is not None
+        assert line.incremental_deviation is not None
+        held.append(line.interval.low <= truth <= line.interval.high)
+        by_seeds.append(abs(line.incremental - truth) <= 2 * line.incremental_deviation / 3**0.5)
+    assert sum(held) >= 0.9 * len(lines)
+    assert sum(by_seeds) < 0.8 * len(lines)
+
+
+def test_the_interval_adds_up_what_each_row_gave() -> None:
+    """Two seeds over the same rows: against a naive loop."""
+    log = simulate(800, seed=3, outcome="visit")
+    rows = list(compare(LoggedTrials(log, 800, 0), ["treat-all"], [60.0], [1, 2]))
+    each = [0.0] * log.users
+    for row in rows:
+        assert row.result.incremental == pytest.approx(sum(row.result.gains.each))
+        for place, gain in zip(*row.result.gains, strict=True):
+            each[place] += gain / 2
+    mean = sum(each) / log.users
+    of_rows = sum((gain - mean) ** 2 for gain in each)
+    of_runs = statistics.variance(row.result.incremental for row in rows) / 2
+    freedom = ((of_runs + of_rows) / of_runs) ** 2
+    reach = stats.t.ppf(0.975, freedom) * (of_runs + of_rows) ** 0.5
+    extra = reach**2 - stats.norm.ppf(0.975) ** 2 * of_rows
+    with_it, without = [gain for gain in each if gain > 0], [-gain for gain in each if gain < 0]
+    expected = difference(
+        *(Total(sum(of), sum(gain**2 for gain in of), 17 / 3) for of in (with_it, without))
+    )
+    (line,) = summarise(rows, shared=log)
+    assert line.interval is not None
+    below, above = expected.value - expected.low, expected.high - expected.value
+    assert line.incremental - line.interval.low == pytest.approx((below**2 + extra) ** 0.5)
+    assert line.interval.high - line.incremental == pytest.approx((above**2 + extra) ** 0.5)
+    (alone,) = summarise(rows[:1], shared=log)
+    assert alone.interval is not None  # of the rows, though one seed has no deviation
+    assert alone.interval.low < alone.incremental < alone.interval.high
+    (drawn,) = summarise(rows)
+    assert drawn.interval is None
+
+
+def test_the_share_of_proposals_that_are_paid_for_is_that_of_the_trial() -> None:
+    rows = list(compare(SimulatedTrials(3_000, 0), ["treat-all"], [9_999.0], [1, 2]))
+    assert paid_share(rows) == pytest.approx(0.85, abs=0.02)
+    nobody = compare(SimulatedTrials(300, 0), ["offline-uplift"], [10.0], [1])
+    assert paid_share(nobody) is None

@@ -177,7 +177,7 @@ def test_a_policy_driven_by_the_draws_that_made_the_log_is_noticed() -> None:
         "same", log, outcome_model.outcome_rates(log), propose_on(policy, log)
     )
     assert result.estimates == ()  # no user whom it would treat was left alone
-    assert result.warnings[-1].startswith("This log cannot tell")
+    assert result.withheld.startswith("This log cannot tell")
 
 
 def test_users_who_were_sure_to_be_treated_are_left_out_and_told() -> None:
@@ -208,7 +208,7 @@ def test_a_log_that_left_nobody_to_chance_tells_nothing() -> None:
     log = replace(LOG, probabilities=np.ones(LOG.users))
     own = evaluate_log(log, RATES)
     assert own.estimates == ()
-    assert own.warnings[-1].startswith("This log cannot tell what these treatments cause")
+    assert own.withheld.startswith("This log cannot tell what these treatments cause")
     result = evaluate_proposals("all", log, RATES, fixed(log, np.ones(log.users, np.int64)))
     assert result.estimates == ()
     assert result.outside == OutsideOverlap(1.0, 1.0)
@@ -248,15 +248,64 @@ def test_wrong_probabilities_are_noticed() -> None:
 def test_a_policy_that_treats_nobody_is_reported_as_such() -> None:
     result = evaluate_proposals("none", LOG, RATES, fixed(LOG, np.zeros(LOG.users, np.int64)))
     assert result.estimates == ()
-    assert result.warnings == ("It would treat nobody on this log.",)
+    assert result.withheld == "It would treat nobody on this log."
+
+
+def hardly_left_alone(users: int = 436, alone: int = 5) -> Log:
+    """Nearly all users treated and converted; one of those left alone was by far the least likely
+    to be, and stands for nearly everybody.
+    """
+    actions = (np.arange(users) >= alone).astype(np.int64)
+    chance = np.full(users, 0.5)
+    chance[0] = 0.005  # of being left alone
+    probabilities = np.where(actions > 0, 0.995, chance)
+    outcomes = (actions > 0) * (np.arange(users) % 20 != 0)
+    return Log(
+        np.zeros((users, 1)), actions, outcomes, np.full((users, 1), 10**6),
+        probabilities=probabilities,
+    )  # fmt: skip
+
+
+def test_estimates_that_rest_on_one_user_are_withheld_with_the_reason() -> None:
+    log = hardly_left_alone()
+    result = evaluate_log(log, outcome_model.outcome_rates(log))
+    assert result.effective_users == pytest.approx(1.04, abs=0.01)
+    assert result.withheld.startswith(
+        "The users left alone tell as much as 1.0 users with equal chances (of 30 needed): so few"
+    )
+    assert (result.shown, result.headline) == ((), None)
+    assert not result.figures()["estimates"]
+    wanted = np.ones(log.users, np.int64)
+    other = evaluate_proposals("all", log, np.zeros((log.users, 2)), fixed(log, wanted))
+    assert "The users left alone tell as much as" in other.withheld
+    assert other.headline is None
+
+
+def test_intervals_are_cut_to_what_is_possible() -> None:
+    log = hardly_left_alone()
+    treated, rates = log.actions > 0, outcome_model.outcome_rates(log)
+    conversions = float(log.outcomes[treated].sum())
+    for line in evaluate_log(log, rates).estimates:
+        assert conversions - treated.sum() <= line.low <= line.incremental <= line.high
+        assert line.high <= conversions
+    wanted = np.ones(log.users, np.int64)
+    every = evaluate_proposals("all", log, rates, fixed(log, wanted)).estimates
+    for line in every:
+        assert -log.users <= line.low <= line.incremental <= line.high <= log.users
+    assert every[0].high == log.users  # it would be above
+
+
+def test_the_headline_is_doubly_robust() -> None:
+    result = evaluate_log(LOG, RATES)
+    assert result.headline == result.estimates[2]
+    assert result.shown == result.estimates
 
 
 def test_the_cost_of_a_caused_conversion_is_not_known_where_there_may_be_none() -> None:
-    result = Evaluation("p", 9, 5, None, None, 100.0, (), 1.0, None, False, ())
+    result = Evaluation("p", 9, 5, None, None, 100.0, (), 1.0, None, ())
     sure, doubtful = Estimate("DR", 10, 2, 5.0, 20.0), Estimate("DR", 1, 2, -3.0, 5.0)
     assert result.cost_per_incremental(sure) == Interval(10.0, 5.0, 20.0)
     assert result.cost_per_incremental(doubtful) is None
-    assert replace(result, thin=True).cost_per_incremental(sure) is None
 
 
 def test_policies_are_driven_within_the_budget_with_draws_of_their_own() -> None:

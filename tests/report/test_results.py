@@ -6,7 +6,8 @@ import pytest
 
 from bccb.data import describe, simulate
 from bccb.evaluate.compare import compare, summarise
-from bccb.evaluate.evaluation import evaluate_log
+from bccb.evaluate.estimates import Estimate
+from bccb.evaluate.evaluation import Evaluation, evaluate_log
 from bccb.evaluate.outcome_model import outcome_rates
 from bccb.evaluate.trials import SimulatedTrials
 from bccb.report.columns import column
@@ -14,6 +15,7 @@ from bccb.report.results import (
     arm_rows,
     balance_rows,
     evaluation_rows,
+    headline_rows,
     policy_rows,
     summary_rows,
 )
@@ -40,15 +42,37 @@ def test_features_are_compared_in_each_treatment() -> None:
 
 
 def test_the_log_has_a_row_for_each_method() -> None:
-    rows, policies = evaluation_rows([evaluate_log(LOG, outcome_rates(LOG))])
+    own = evaluate_log(LOG, outcome_rates(LOG))
+    check(headline_rows([own]))
+    rows, policies = evaluation_rows([own])
     check(rows)
     assert [row["by"] for row in rows] == ["IPW", "SNIPS", "DR"]
     assert policies == ["this log"] * 3
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (5.0, 20.0, "10.00 (5.00 to 20.00)"),
+        (-5.0, 20.0, "at least 5.00"),
+        (-9.0, 0.0, "none caused"),
+    ],
+)
+def test_what_a_conversion_cost_is_said_as_far_as_the_interval_says_it(
+    low: float, high: float, said: str
+) -> None:
+    """Also where there are few conversions, if the interval excludes 0."""
+    line = Estimate("DR", 10.0, 3.0, low, high)
+    one = Evaluation("p", 900, 50, None, None, 100.0, (line,), 60.0, None, ("thin",))
+    assert headline_rows([one])[0]["cost of each (95 %)"] == said
+
+
 @pytest.mark.parametrize("budgets", [[5.0], [5.0, 9.0]])
 def test_the_budget_is_a_column_where_there_are_several(budgets: list[float]) -> None:
     runs = list(compare(SimulatedTrials(200, 0), ["treat-all"], budgets, [1, 2]))
-    rows = summary_rows(summarise(runs))
-    check(rows)
-    assert ("budget" in rows[0]) == (len(budgets) > 1)
+    for shared in (None, LOG):  # as if they were replays of a log
+        rows = summary_rows(summarise(runs, shared))
+        check(rows)
+        assert ("budget" in rows[0]) == (len(budgets) > 1)
+        assert ("incremental (95 %)" in rows[0]) == (shared is not None)
+        assert ("±" in str(rows)) == (shared is None)

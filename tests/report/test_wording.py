@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 import bccb
 from bccb.evaluate.advice import Advice, Setting, conclude
@@ -106,6 +107,16 @@ def test_where_every_policy_harms_the_advice_is_to_treat_nobody() -> None:
     assert code(result) == []
 
 
+def test_nobody_is_to_be_treated_where_harm_is_expected_but_not_clear() -> None:
+    worst = [-900, -800, -900]
+    result = advice(pooled_bayes=[-905, 101, -401], cheapest_first=worst, treat_all=worst)
+    assert sentence(result).startswith(
+        "Treat nobody: with 100 for 1,000 users even pooled-bayes is not shown to help, and is "
+        "expected to cause -401.7 conversions (-1,6"
+    )
+    assert result.recommended is None
+
+
 def test_visits_are_called_visits() -> None:
     assert " visits (" in sentence(advice(replace(DRAWN, outcome="visit"), bccb=[9, 8, 9]))
 
@@ -122,9 +133,26 @@ def test_simulated_users_are_said_to_stand_for_the_real_ones() -> None:
 def test_a_trial_tells_what_it_was_measured_with() -> None:
     answer = " ".join(remarks(advice(LOGGED, bccb=[9, 8, 9])))
     assert "measured with 1,000 rows of history, you would have 2,000" in answer
-    assert "no stream of 4,000 users: the money is in proportion, 125 of 500" in answer
+    assert (
+        "no stream of 4,000 users. 1,000 were run with 125, the same money for each user, and all "
+        "figures are multiplied by 4."
+    ) in answer
     whole = " ".join(remarks(advice(replace(LOGGED, users=1_000), bccb=[9, 8, 9])))
     assert "no stream" not in whole
+
+
+def test_a_trial_answers_for_the_money_and_the_users_asked_about() -> None:
+    """Measured on a quarter of them: every figure is four times what was measured."""
+    result = advice(LOGGED, bccb=[9, 8, 9])
+    assert sentence(result).startswith(
+        "Use bccb: with 500 for 4,000 users it is expected to cause 34.7 conversions (32.5 to 36.8)"
+        ", measured on 1,000 users and scaled to 4,000, 25.3 more ("
+    )
+    own = result.rivals[0]
+    assert (own.incremental, own.spend, own.learned) == pytest.approx((4 * 26 / 3, 400.0, 1_200.0))
+    assert "scaled" not in sentence(
+        advice(replace(LOGGED, users=1_000, budget=125), bccb=[9, 8, 9])
+    )
 
 
 def test_money_to_spare_is_reported() -> None:

@@ -25,12 +25,13 @@ from bccb.data import Columns
 from bccb.data.readers import read_finished
 from bccb.data.worlds import ABOUT, make_world
 from bccb.errors import InputError
-from bccb.evaluate.compare import AnyRun, Summary, compare, summarise, to_json
+from bccb.evaluate.compare import AnyRun, Summary, compare, paid_share, summarise, to_json
 from bccb.evaluate.live_comparison import Lateness, LiveSummary, compare_live, summarise_live
 from bccb.evaluate.trials import LoggedTrials, SimulatedTrials, Trial, WorldTrials
 from bccb.money import LEAST_COST, MICROS, budget_in_micros
 from bccb.policies import POLICIES
 from bccb.report.results import live_rows, summary_rows
+from bccb.report.wording import replay_lines
 
 BUDGET = 5_000.0
 SHARE = 0.1  # of what a log spent: few enough to treat that it matters who is
@@ -128,9 +129,14 @@ def command(
     if lateness is None and world is None:
         runs = compare(trials, names, budgets, seed_list, jobs)
         replays = _made("replaying", runs, order, seed_list)
-        summary = summarise(replays)
+        shared = trials.log if isinstance(trials, LoggedTrials) else None
+        summary = summarise(replays, shared)
         write_json(json_file, to_json(replays, summary))
         _print(title, summary_rows(summary), summary)
+        assert isinstance(trials, LoggedTrials | SimulatedTrials)
+        rows = None if shared is None else shared.users
+        for line in replay_lines(trials.users, paid_share(replays), rows):
+            out.print(line, style="dim", highlight=False)
         return
     assert isinstance(trials, SimulatedTrials | WorldTrials)
     live_runs = compare_live(trials, lateness, names, budgets, seed_list, jobs)

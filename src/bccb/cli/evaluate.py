@@ -16,7 +16,7 @@ from bccb.errors import InputError
 from bccb.evaluate.evaluation import Evaluation, evaluate_with_others, unsuitable
 from bccb.money import budget_in_micros
 from bccb.policies import POLICIES
-from bccb.report.results import evaluation_rows
+from bccb.report.results import evaluation_rows, headline_rows
 from bccb.report.wording import caused_lines
 from bccb.types import Log
 
@@ -36,6 +36,10 @@ def command(
         typer.Option("--budget", help="Money of the other policies. [default: the log's spend]"),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of the other policies' own draws.")] = 0,
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help="Show every estimate, not only the doubly robust one."),
+    ] = False,
     json_file: JsonFile = None,
 ) -> None:
     """Estimate the conversions that the decisions of a log caused, and what each cost.
@@ -43,7 +47,8 @@ def command(
     The log has a row for each decision in the order they were made: features, what was done, its
     probability, what it cost, and the outcome. Without a column of probabilities it is taken for a
     randomised trial. Other policies are driven over the log with the same money; they learn where
-    the log did what they propose. Every figure has a 95 % interval.
+    the log did what they propose. Every figure has a 95 % interval; where too few users were left
+    to chance there is a reason instead.
 
     **Examples**
 
@@ -64,22 +69,41 @@ def command(
     with progress_bar("evaluating") as show:
         evaluations = evaluate_with_others(log, names, budget, seed, progress=show)
     write_json(json_file, [one.figures() for one in evaluations])
-    rows, groups = evaluation_rows(evaluations)
-    out.print(table(rows, f"{file.name}: {log.users:,} users", groups))
+    title = f"{file.name}: {log.users:,} users"
+    if everything:
+        rows, groups = evaluation_rows(evaluations)
+        out.print(table(rows, title, groups))
+    else:
+        out.print(table(headline_rows(evaluations), title))
+    _print_meaning(evaluations[0], everything)
     _print_notes(log, evaluations, [unsuitable(name) for name in policy or POLICIES])
 
 
-def _print_notes(log: Log, evaluations: list[Evaluation], left_out: list[str]) -> None:
-    own = evaluations[0]
+def _print_meaning(own: Evaluation, everything: bool) -> None:
+    """What the figures are, and what the log's treatments caused by other roads, where all is
+    asked for or there is nothing else.
+    """
     out.print(
         f"{own.conversions:,.0f} of the {own.treated:,} treated users converted; incremental are "
-        "those conversions that the treatments caused. ESS (effective sample size): how many "
-        "users with equal chances would tell as much. learned: users a policy could learn from, "
-        "for whom the log did what it proposed."
+        "those conversions that the treatments caused, and cost of each is the spend for one."
     )
-    if own.caused is not None:
+    if everything:
+        out.print(
+            "Go by DR: as unbiased as IPW, and narrowed by a model of who converts anyway. ESS "
+            "(effective sample size): how many users with equal chances would tell as much. "
+            "learned: users a policy could learn from, for whom the log did what it proposed."
+        )
+    else:
+        out.print(
+            "The estimate is the doubly robust one (DR): unbiased if the probabilities are right, "
+            "and narrowed by a model of who converts anyway. --all shows the others."
+        )
+    if own.caused is not None and (everything or own.withheld):
         for line in caused_lines(own.caused):
             out.print(line, highlight=False)
+
+
+def _print_notes(log: Log, evaluations: list[Evaluation], left_out: list[str]) -> None:
     if log.probabilities is None:
         shares = ", ".join(f"{share:.3f}" for share in log.shares.tolist())
         out.print(
@@ -88,7 +112,8 @@ def _print_notes(log: Log, evaluations: list[Evaluation], left_out: list[str]) -
             style="yellow",
         )
     for one in evaluations:
-        for said in one.warnings:
+        # where the estimates are withheld, it does not matter what else is wrong with them
+        for said in (one.withheld,) if one.withheld else one.warnings:
             out.print(f"{one.policy}: {said}", style="yellow")
     for said in filter(None, left_out):
         out.print(said, style="dim")

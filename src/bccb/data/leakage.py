@@ -84,13 +84,17 @@ def constant_side(ones: Floats, zeros: Floats) -> str | None:
     """What the outcome is in the largest run of values from either end in which it is constant."""
     rows = float(ones.sum() + zeros.sum())
     for name, this, other in (("0", zeros, ones), ("1", ones, zeros)):
-        count = max(_before(this, other), _before(this[::-1], other[::-1]))
+        count = max(rows_before(this, other), rows_before(this[::-1], other[::-1]))
         expected = count * float(other.sum()) / rows
         if count >= LEAST_SHARE * this.sum() and expected >= LEAST_EXPECTED:
             return f"the outcome is {name} in all {count:,.0f} rows"
     return None
 
 
-def _before(this: Floats, other: Floats) -> float:
-    """How many of these rows come before the first of the others."""
+def rows_before(this: Floats, other: Floats) -> float:
+    """How many of these rows come before the first of the others.
+
+    >>> rows_before(np.array([2.0, 3, 1]), np.array([0.0, 1, 1]))
+    2.0
+    """
     return float(this[np.cumsum(other) == 0].sum())

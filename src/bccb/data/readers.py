@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from bccb.data.cost_check import check_costs
 from bccb.data.schema import Columns
 from bccb.data.sources import Source
 from bccb.data.table import Table, read_table
@@ -48,6 +49,9 @@ def read_finished(source: Source, columns: Columns | None = None) -> Reading:
     _refuse_missing(table, {name: counts[name] for name in table.needed() if counts[name]})
     outcome_values = table.number_outcomes()
     log, notes = table.to_log()
+    if table.columns.cost_columns:
+        cost = table.columns.cost
+        check_costs(log, [str(one) for one in (cost if isinstance(cost, tuple) else (cost,))])
     return Reading(log, unfinished, outcome_values, left_out + notes)
 
 

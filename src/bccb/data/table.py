@@ -12,6 +12,7 @@ from bccb.data import costs
 from bccb.data import outcomes as texts
 from bccb.data.arms import actions_of, select_arms
 from bccb.data.cells import check_no_stray_text, check_type, place, present
+from bccb.data.cost_check import NEEDED
 from bccb.data.features import encode
 from bccb.data.formats import load_polars
 from bccb.data.schema import Columns
@@ -151,7 +152,7 @@ class Table:
         assert cost is not None
         if callable(cost):
             return cost(users, treatments)
-        each = (cost,) * treatments if isinstance(cost, str | float | int) else cost
+        each = cost if isinstance(cost, tuple) else (cost,) * treatments
         return np.column_stack([self._price(one) for one in each])
 
     def _price(self, cost: str | float) -> Ints:
@@ -159,7 +160,7 @@ class Table:
         if not isinstance(cost, str):
             return costs.constant(self.frame.height, 1, cost)[:, 0]
         least, most = LEAST_COST / MICROS, MOST_COST / MICROS
-        return cost_micros(self._within("cost", cost, least, most, COST_RANGE))
+        return cost_micros(self._within("cost", cost, least, most, f"{COST_RANGE}, {NEEDED}"))
 
     def _within(self, role: str, name: str, least: float, most: float, allowed: str) -> Floats:
         """A column of numbers, refused where one of them is out of range."""

@@ -12,10 +12,11 @@ import numpy as np
 from bccb import checks
 from bccb.data.simulator import MOST_USERS, Outcome, load_model
 from bccb.errors import InputError
-from bccb.evaluate.choice import Choice, Evidence, choose, is_harmful
+from bccb.evaluate.choice import Choice, Evidence, choose
 from bccb.evaluate.naive import Worth, clearly_ahead, worth_of_effects
 from bccb.evaluate.parallel import OnProgress, fan_out
-from bccb.evaluate.rivals import Gains, RivalRun, measure, rivals_of
+from bccb.evaluate.replay import Gains
+from bccb.evaluate.rivals import RivalRun, measure, rivals_of
 from bccb.evaluate.statistics import Limits
 from bccb.evaluate.trials import LoggedTrials, SimulatedTrials, Trial
 from bccb.money import budget_in_micros
@@ -41,13 +42,19 @@ class Setting:
     treatments: int
     outcome: Outcome | None  # of simulated users; None where a trial stands for the users
 
+    @property
+    def scale(self) -> float:
+        """How many users were asked about for each that was measured, with the same money each."""
+        return self.users / self.measured_users
+
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """One policy over the seeds that estimate."""
+    """One policy over the seeds that estimate, at the size that was asked about."""
 
     policy: str
     incremental: float
+    own_interval: Limits  # of the incremental conversions
     deviation: float  # over seeds
     spend: float
     learned: float
@@ -70,7 +77,7 @@ class Advice:
 
     @property
     def recommended(self) -> str | None:
-        """The policy to use; none where even the best is clearly worse than treating nobody."""
+        """The policy to use; none where the leading one is not expected to cause anything."""
         return self.choice.recommended
 
     @property
@@ -186,13 +193,16 @@ def _cut(log: Log, budget: float, users: int) -> tuple[LoggedTrials, Setting]:
 def conclude(setting: Setting, runs: Sequence[RivalRun], gains: Mapping[str, Floats]) -> Advice:
     """Choose, and estimate how much better the chosen one is.
 
-    ``gains`` are those of each row of a trial, summed over the runs; none of simulated users.
+    ``gains`` are those of each row of a trial, summed over the runs; none of simulated users. Where
+    fewer users were measured than asked about, figures are in proportion.
     """
+    scale = setting.scale
     by_policy: dict[str, list[RivalRun]] = {}
     for run in runs:
         by_policy.setdefault(run.policy, []).append(run)
     if setting.outcome is None:
-        evidence = Evidence(_values(by_policy), gains, comparisons=len(by_policy) - 1)
+        scaled = {name: each * scale for name, each in gains.items()}
+        evidence = Evidence(_values(by_policy, scale), scaled, comparisons=len(by_policy) - 1)
         chosen_by = evidence
     else:
         half = len({run.seed for run in runs}) // 2
@@ -200,30 +210,32 @@ def conclude(setting: Setting, runs: Sequence[RivalRun], gains: Mapping[str, Flo
         by_policy = {name: of[half:] for name, of in by_policy.items()}
         evidence = Evidence(_values(by_policy))
     choice = choose(chosen_by)
-    if is_harmful(evidence, choice.leading):
-        choice = replace(choice, recommended=None)
     leading = choice.leading
-    rivals = [_rival(of, evidence, leading) for of in by_policy.values()]
+    if not evidence.values[leading].mean() > 0:
+        choice = replace(choice, recommended=None)
+    rivals = [_rival(of, evidence, leading, scale) for of in by_policy.values()]
     rivals.sort(key=lambda rival: (rival.policy != leading, -rival.incremental))
-    own = replace(evidence, comparisons=1).interval(leading)
     worth = worth_of_effects(choice, chosen_by, evidence)
-    return Advice(setting, choice, own, worth, tuple(rivals), tuple(runs))
+    return Advice(setting, choice, rivals[0].own_interval, worth, tuple(rivals), tuple(runs))
 
 
-def _values(by_policy: Mapping[str, Sequence[RivalRun]]) -> dict[str, Floats]:
-    return {name: np.array([run.incremental for run in of]) for name, of in by_policy.items()}
+def _values(by_policy: Mapping[str, Sequence[RivalRun]], scale: float = 1.0) -> dict[str, Floats]:
+    return {
+        name: np.array([run.incremental for run in of]) * scale for name, of in by_policy.items()
+    }
 
 
-def _rival(runs: Sequence[RivalRun], evidence: Evidence, leading: str) -> Rival:
+def _rival(runs: Sequence[RivalRun], evidence: Evidence, leading: str, scale: float) -> Rival:
     name = runs[0].policy
     values = evidence.values[name]
     notes = [run.note for run in runs if run.note]
     return Rival(
         policy=name,
         incremental=float(values.mean()),
+        own_interval=replace(evidence, comparisons=1).interval(name),
         deviation=float(values.std(ddof=1)),
-        spend=float(np.mean([run.spend for run in runs])),
-        learned=float(np.mean([run.learned for run in runs])),
+        spend=float(np.mean([run.spend for run in runs])) * scale,
+        learned=float(np.mean([run.learned for run in runs])) * scale,
         behind=float((evidence.values[leading] - values).mean()),
         interval=evidence.interval(leading, name),
         clearly_behind=clearly_ahead(evidence, name),

@@ -7,8 +7,9 @@ rows of one trial anew, that would cure nothing, and intervals allow for the num
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from bccb.evaluate.statistics import LEVEL, Limits, load_stats
 from bccb.policies import DEFAULT, spec_of
@@ -24,7 +25,12 @@ class Evidence:
 
         variance = var(d) / S + sum_i (w_i - mean w)^2,
 
-    the first for the chance in a run, the second for the chance in who was in the trial.
+    the first for the chance in a run, the second for the chance in who was in the trial. Only the
+    first is estimated from the seeds, so for one policy the degrees of freedom are Satterthwaite's,
+
+        (S - 1) (variance / (var(d) / S))^2.
+
+    A difference keeps S - 1, which is wider: the pair was picked by the same runs.
     """
 
     values: Mapping[str, Floats]
@@ -43,9 +49,13 @@ class Evidence:
         [1.7, 4.3]
         """
         difference = self.values[one] - (0.0 if other is None else self.values[other])
-        seeds = len(difference)
-        variance = float(difference.var(ddof=1)) / seeds + self._shared(one, other, seeds)
-        quantile = float(load_stats().t.ppf(1 - LEVEL / 2 / self.comparisons, seeds - 1))
+        seeds, shared = len(difference), self._shared(one, other, len(difference))
+        of_runs = float(difference.var(ddof=1)) / seeds if seeds > 1 else 0.0
+        variance = of_runs + shared
+        freedom = float(seeds - 1)
+        if other is None:
+            freedom = freedom * (variance / of_runs) ** 2 if of_runs else math.inf
+        quantile = float(load_stats().t.ppf(1 - LEVEL / 2 / self.comparisons, freedom))
         mean, reach = float(difference.mean()), quantile * variance**0.5
         return Limits(mean - reach, mean + reach)
 
@@ -61,7 +71,7 @@ class Evidence:
 class Choice:
     """The recommended policy, and how it stands among the others."""
 
-    recommended: str | None  # none where even the leading one is clearly worse than treating nobody
+    recommended: str | None  # none where even the leading one is not expected to cause anything
     leading: str  # the one that the others are set against
     runner_up: str  # the best of the others
     best: str  # by the mean alone
@@ -73,7 +83,7 @@ def choose(evidence: Evidence) -> Choice:
 
     Of those that cannot be distinguished from the best, the default of the library comes first,
     after history where there is some, then one without history, then the one with the higher mean.
-    A policy that is clearly worse than treating nobody is never recommended.
+    A policy that is expected to cause nothing, or to do harm, is never recommended.
 
     >>> import numpy as np
     >>> values = {"hybrid": [9.0, 4.0], "pooled-trees": [6.0, 6.0], "bccb": [1.0, -4.0]}
@@ -91,18 +101,8 @@ def choose(evidence: Evidence) -> Choice:
         ours = spec.is_like(spec_of(DEFAULT))
         return ours, spec.needs_history == ours, means[name]
 
-    harmless = [name for name in tied if not is_harmful(evidence, name)]
-    recommended = max(harmless, key=merit) if best in harmless else None
+    useful = [name for name in tied if means[name] > 0]
+    recommended = max(useful, key=merit) if useful else None
     leading = recommended or best
     runner_up = next(name for name in ranked if name != leading)
     return Choice(recommended, leading, runner_up, best, tuple(tied))
-
-
-def is_harmful(evidence: Evidence, name: str) -> bool:
-    """Whether a policy clearly causes fewer conversions than treating nobody.
-
-    >>> import numpy as np
-    >>> is_harmful(Evidence({"treat-all": np.array([-3.0, -2.0, -4.0])}), "treat-all")
-    True
-    """
-    return replace(evidence, comparisons=1).interval(name).high < 0

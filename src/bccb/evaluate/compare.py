@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
+
 from bccb.assembly import assemble_for
 from bccb.errors import FitError, InputError
+from bccb.evaluate.choice import Evidence
 from bccb.evaluate.parallel import fan_out
 from bccb.evaluate.replay import Replay, replay
+from bccb.evaluate.statistics import Limits
 from bccb.evaluate.trials import Trial
+from bccb.intervals import QUANTILE, Total, difference
 from bccb.pacers.budget_forecast import exhausting_price
 from bccb.policies import spec_of
 from bccb.policy import Policy
@@ -31,16 +37,20 @@ class PolicyReplay:
     note: str = ""
 
     def figures(self) -> dict[str, Any]:
-        """The row in plain types, without the trajectory."""
+        """The row in plain types, without the trajectory and the rows."""
         figures = asdict(self.result)
-        del figures["trajectory"]
+        del figures["trajectory"], figures["gains"]
         names = {"policy": self.policy, "budget": self.budget, "seed": self.seed}
         return {**names, **figures, "note": self.note}
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One policy at one budget over all seeds: means, and standard deviations over the seeds."""
+    """One policy at one budget over all seeds: means, and standard deviations over the seeds.
+
+    Where all seeds replay the rows of one log, their deviation says nothing about the users that it
+    was drawn from; ``interval`` does, the 95 % interval of ``incremental``.
+    """
 
     policy: str
     budget: float
@@ -54,6 +64,7 @@ class Summary:
     proposed: float
     seconds: float
     note: str = ""
+    interval: Limits | None = None  # None where every seed has users of its own
 
 
 def compare(
@@ -125,12 +136,15 @@ def learn_history(policy: Policy, trial: Trial) -> str:
     return ""
 
 
-def summarise(rows: Iterable[PolicyReplay]) -> list[Summary]:
-    """One summary for each policy and budget, in the order in which they first appear."""
-    return [_summary(group) for group in grouped(rows)]
+def summarise(rows: Iterable[PolicyReplay], shared: Log | None = None) -> list[Summary]:
+    """One summary for each policy and budget, in the order in which they first appear.
+
+    ``shared`` is the log whose rows all seeds replay, if they do.
+    """
+    return [_summary(group, shared) for group in grouped(rows)]
 
 
-def _summary(group: list[PolicyReplay]) -> Summary:
+def _summary(group: list[PolicyReplay], shared: Log | None) -> Summary:
     def mean(field: str) -> float:
         return statistics.fmean(getattr(row.result, field) for row in group)
 
@@ -152,7 +166,43 @@ def _summary(group: list[PolicyReplay]) -> Summary:
         proposed=mean("proposed"),
         seconds=mean("seconds"),
         note=f"{len(notes)} of {len(group)} runs: {notes[0]}" if notes else "",
+        interval=None if shared is None else _interval(group, shared),
     )
+
+
+def _interval(group: list[PolicyReplay], log: Log) -> Limits:
+    """Of the incremental conversions, for new users like those of the log.
+
+    What the rows add up to has Newcombe's interval, as in :mod:`.estimates`: one of the same reach
+    to both sides is too short where few users who were left alone converted. The chance in the runs
+    widens it by what it adds to the reach of :class:`.choice.Evidence`.
+    """
+    name, gains = group[0].policy, np.zeros(log.users)
+    for row in group:
+        np.add.at(gains, row.result.gains.rows, row.result.gains.each)
+    values = np.array([row.result.incremental for row in group])
+    even = Evidence({name: values}, {name: gains}).interval(name)
+    each, odds = gains / len(group), float((log.shares[1:] / log.shares[0]).max())
+    treated, alone = each.clip(min=0.0), (-each).clip(min=0.0)
+    totals = (Total(float(w.sum()), float(w @ w), of) for w, of in ((treated, 1.0), (alone, odds)))
+    by_rows, squared = difference(*totals), QUANTILE**2 * float(gains.var() * log.users)
+    reach = (even.high - even.low) / 2
+    extra = max(reach**2 - squared / len(group) ** 2, 0.0) ** 0.5
+    return Limits(
+        by_rows.value - math.hypot(by_rows.value - by_rows.low, extra),
+        by_rows.value + math.hypot(by_rows.high - by_rows.value, extra),
+    )
+
+
+def paid_share(rows: Iterable[PolicyReplay]) -> float | None:
+    """The share of proposals that were paid for, because the trial did the same; None without any.
+
+    Money and effects in replay are this share of what all proposals would cost and cause. So the
+    users of a replay stand for this share of them live, with the same money.
+    """
+    results = [row.result for row in rows]
+    proposed = sum(result.proposed * result.encountered for result in results)
+    return sum(result.treated for result in results) / proposed if proposed else None
 
 
 class Run(Protocol):

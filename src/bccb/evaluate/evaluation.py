@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from bccb.assembly import assemble_for
 from bccb.caused import Caused
 from bccb.errors import InputError
 from bccb.evaluate.estimates import (
+    HEADLINE,
     Estimate,
     Weighted,
     effective_size,
@@ -22,6 +23,7 @@ from bccb.evaluate.outcome_model import outcome_rates
 from bccb.evaluate.overlap import (
     OutsideOverlap,
     chance_of,
+    no_support,
     overlap_warning,
     thin_warning,
     weight_warning,
@@ -48,13 +50,27 @@ class Evaluation:
     conversions: float | None  # of the treated; None for proposals, many of which were not followed
     learned: int | None  # users that the policy could learn from; None for the log's own
     spend: float
-    estimates: tuple[Estimate, ...]  # none where the log says nothing
+    estimates: tuple[Estimate, ...]  # to be shown unless ``withheld``
     effective_users: float  # those left alone, or those treated, whichever are fewer
     # None where it is not known: with probabilities and several treatments
     outside: OutsideOverlap | None
-    thin: bool  # too few conversions to say what one of them cost
     warnings: tuple[str, ...]
+    withheld: str = ""  # why the log has no support for any estimate
     caused: Caused | None = None  # of the log's own decisions, by a model and without one
+
+    @property
+    def shown(self) -> tuple[Estimate, ...]:
+        """The estimates that the log supports."""
+        return () if self.withheld else self.estimates
+
+    @property
+    def headline(self) -> Estimate | None:
+        """The estimate to go by; None where the log has no support for any.
+
+        The doubly robust one: it is unbiased whatever its model of outcomes thinks, as long as the
+        probabilities are right, and the narrower the more that model knows.
+        """
+        return next((line for line in self.shown if line.method == HEADLINE), None)
 
     @property
     def compared_spend(self) -> float:
@@ -62,16 +78,16 @@ class Evaluation:
         return self.spend * (1.0 - (self.outside.spend if self.outside else 0.0))
 
     def cost_per_incremental(self, estimate: Estimate) -> Interval | None:
-        """What was spent for each caused conversion; None where that is not known."""
-        if estimate.low <= 0 or self.thin:
+        """What was spent for each caused conversion; None where it may be that none was caused."""
+        if estimate.low <= 0:
             return None
         ends = estimate.incremental, estimate.high, estimate.low
         return Interval(*(self.compared_spend / conversions for conversions in ends))
 
     def figures(self) -> dict[str, Any]:
-        """The evaluation in plain types."""
-        figures = asdict(self)
-        for line, estimate in zip(figures["estimates"], self.estimates, strict=True):
+        """The evaluation in plain types, without estimates that the log does not support."""
+        figures = asdict(replace(self, estimates=self.shown))
+        for line, estimate in zip(figures["estimates"], self.shown, strict=True):
             each = self.cost_per_incremental(estimate)
             line["cost_per_incremental"] = None if each is None else asdict(each)
         return figures
@@ -93,7 +109,7 @@ def evaluate_log(log: Log, rates: Floats) -> Evaluation:
     left = inside & ~treated
     odds[left] = (1.0 - alone[left]) / alone[left]
     estimates: tuple[Estimate, ...] = ()
-    warnings, thin = overlap_warning(outside, "treated users"), list[str]()
+    warnings, withheld = overlap_warning(outside, "treated users"), list[str]()
     if odds.any() and (treated & inside).any():
         chance = alone[inside]
         squares = None if np.isnan(chance).any() else (1.0 - chance) ** 2 / chance
@@ -101,9 +117,10 @@ def evaluate_log(log: Log, rates: Floats) -> Evaluation:
         estimates = estimate_treated(log.outcomes[inside], treated[inside], control)
         spread = float((odds**2).sum()) if squares is None else float(((1 - chance) / chance).sum())
         warnings += weight_warning(ALONE, odds, int((treated & inside).sum()), spread)
-        thin = thin_warning(ALONE, odds, log.outcomes)
+        warnings += thin_warning(ALONE, odds, log.outcomes)
+        withheld = no_support(ALONE, odds)
     else:
-        warnings += [NOTHING]
+        withheld = [NOTHING]
     return Evaluation(
         policy=THIS,
         users=log.users,
@@ -114,8 +131,8 @@ def evaluate_log(log: Log, rates: Floats) -> Evaluation:
         estimates=estimates,
         effective_users=effective_size(odds),
         outside=outside,
-        thin=bool(thin),
-        warnings=tuple(warnings + thin),
+        warnings=tuple(warnings),
+        withheld=" ".join(withheld),
         caused=caused_by(log),
     )
 
@@ -166,15 +183,16 @@ def evaluate_proposals(name: str, log: Log, rates: Floats, proposals: Proposals)
     taken = _weighted(asked[rows], logged == wanted[rows], rates[rows, wanted[rows]])
     control = _weighted(alone[rows], logged == 0, rates[rows, 0])
     estimates: tuple[Estimate, ...] = ()
-    warnings, thin = overlap_warning(outside, "users it would treat"), list[str]()
+    warnings, withheld = overlap_warning(outside, "users it would treat"), list[str]()
     if taken.weights.any() and control.weights.any():
         estimates = estimate_proposed(outcomes, taken, control)
         for who, arm in ((FOLLOWED, taken), (ALONE, control)):
             spread = arm.weights**2 if arm.squares is None else arm.squares - 1.0
             warnings += weight_warning(who, arm.weights, len(rows), float(spread.sum()))
-            thin += thin_warning(who, arm.weights, outcomes)
+            warnings += thin_warning(who, arm.weights, outcomes)
+            withheld += no_support(who, arm.weights)
     else:
-        warnings += [NOTHING if wanted.any() else "It would treat nobody on this log."]
+        withheld = [NOTHING if wanted.any() else NOBODY]
     return Evaluation(
         policy=name,
         users=log.users,
@@ -185,8 +203,8 @@ def evaluate_proposals(name: str, log: Log, rates: Floats, proposals: Proposals)
         estimates=estimates,
         effective_users=min(effective_size(taken.weights), effective_size(control.weights)),
         outside=outside,
-        thin=bool(thin),
-        warnings=tuple(warnings + thin),
+        warnings=tuple(warnings),
+        withheld=" ".join(withheld),
     )
 
 
@@ -255,4 +273,5 @@ def unsuitable(name: str) -> str:
 THIS = "this log"
 ALONE = "The users left alone"
 FOLLOWED = "The users treated as proposed"
+NOBODY = "It would treat nobody on this log."
 NOTHING = "This log cannot tell what these treatments cause: no such users were left to chance."

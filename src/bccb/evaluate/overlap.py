@@ -16,6 +16,8 @@ ROUNDING = 1e-9  # in parts: with several treatments what it leaves is a sum
 RARER = 0.1  # of the mean chance: where a hold-out is small for everybody, it is small by design
 FEWEST = 10  # effective conversions in an arm, below which a normal interval is no guide
 FAR = 4.0  # standard errors that weights add up to too much or too little: hardly by chance
+# Effective users in an arm, below which a handful of rows decides both the estimate and its error.
+FEWEST_USERS = 30
 WORTH_A_WARNING = 0.01  # of the treated users or of the spend
 
 
@@ -73,6 +75,22 @@ def weight_warning(arm: str, weights: Floats, users: int, variance: float) -> li
         f"{arm} stand for {total:,.0f} users by their probabilities, but should for {users:,}: the "
         "probabilities are not those of the actions in this log, or many users had no chance of "
         "that action. The estimates cannot be trusted."
+    ]
+
+
+def no_support(arm: str, weights: Floats) -> list[str]:
+    """Why an arm is too small for any estimate; empty where it is not.
+
+    >>> no_support("The users left alone", np.array([900.0, 1, 1]))[0][:58]
+    'The users left alone tell as much as 1.0 users with equal '
+    """
+    users = effective_size(weights)
+    if users >= FEWEST_USERS:
+        return []
+    return [
+        f"{arm} tell as much as {users:.1f} users with equal chances (of {FEWEST_USERS} needed): "
+        "so few decide any estimate, and its interval too, so none is given. More users, or more "
+        "of them left to chance (pooled-trees with a larger reserve), would help."
     ]
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,6 +31,13 @@ from bccb.policy import Policy
 from bccb.types import Floats, Ints, Log
 
 POINTS = 200  # of a trajectory
+
+
+class Gains(NamedTuple):
+    """What treating each of some rows of a log causes."""
+
+    rows: Ints
+    each: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +55,7 @@ class Replay:
     realised: float
     seconds: float
     trajectory: Floats = field(repr=False)  # rows of (users, spend, price, conversions)
+    gains: Gains = field(repr=False)  # whose sum is incremental
 
 
 def stream(log: Log, seed: int, users: int) -> tuple[Ints, Ints]:
@@ -97,6 +106,7 @@ def replay(policy: Policy, log: Log, order: Ints | None = None) -> Replay:
         realised=len(paid) / max(matched, 1),
         seconds=run.seconds,
         trajectory=np.column_stack((run.path, by_then)),
+        gains=Gains(came[telling], weights),
     )
 
 

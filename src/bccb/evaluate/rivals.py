@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from bccb.assembly import assemble_for
 from bccb.errors import FitError
 from bccb.evaluate.outcome_model import predict
 from bccb.evaluate.proposals import propose_on
+from bccb.evaluate.replay import Gains
 from bccb.evaluate.trials import Trial
 from bccb.policies import POLICIES, RESPONSE_FIRST, spec_of
 from bccb.spec import Spec
@@ -33,13 +33,6 @@ class RivalRun:
     spend: float
     learned: int  # users whose outcome it was shown
     note: str = ""
-
-
-class Gains(NamedTuple):
-    """What treating each of some rows of the trial causes."""
-
-    rows: Ints
-    each: Floats
 
 
 NONE = Gains(np.empty(0, np.int64), np.empty(0))

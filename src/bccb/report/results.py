@@ -11,7 +11,9 @@ from bccb.evaluate.compare import Summary
 from bccb.evaluate.estimates import Estimate
 from bccb.evaluate.evaluation import Evaluation
 from bccb.evaluate.live_comparison import LiveSummary
+from bccb.evaluate.overlap import FEWEST_USERS
 from bccb.evaluate.planning import Plan
+from bccb.evaluate.statistics import Limits
 from bccb.intervals import Interval
 from bccb.policies import POLICIES
 from bccb.spec import Spec
@@ -20,21 +22,34 @@ KINDS = ("estimator", "explorer", "pacer")
 
 
 def summary_rows(summary: Sequence[Summary]) -> list[dict[str, str]]:
-    """One row for each policy and budget; the budget is a column where there are several."""
+    """One row for each policy and budget; the budget is a column where there are several.
+
+    Where all seeds share the rows of a log, their deviation would look like certainty: an interval
+    takes its place, and that of columns which would make the table too wide.
+    """
     several = len({line.budget for line in summary}) > 1
     return [
         {
             **({"budget": f"{line.budget:,.0f}"} if several else {}),
             "policy": line.policy,
-            "conversions": _spread(line.conversions, line.conversions_deviation),
-            "incremental": _spread(line.incremental, line.incremental_deviation),
-            "spend": f"{line.spend:,.0f}",
-            "matched": f"{line.matched:,.0f}",
-            "proposed": f"{line.proposed:.3f}",
-            "seconds": f"{line.seconds:.3f}",
+            **_replayed(line),
         }
         for line in summary
     ]
+
+
+def _replayed(line: Summary) -> dict[str, str]:
+    money = {"spend": f"{line.spend:,.0f}", "matched": f"{line.matched:,.0f}"}
+    if line.interval is not None:
+        incremental = {"incremental (95 %)": _ranged(line.incremental, line.interval)}
+        return {**incremental, "conversions": f"{line.conversions:,.1f}", **money}
+    return {
+        "conversions": _spread(line.conversions, line.conversions_deviation),
+        "incremental": _spread(line.incremental, line.incremental_deviation),
+        **money,
+        "proposed": f"{line.proposed:.3f}",
+        "seconds": f"{line.seconds:.3f}",
+    }
 
 
 def live_rows(summary: Sequence[LiveSummary]) -> list[dict[str, str]]:
@@ -60,14 +75,13 @@ def rival_rows(advice: Advice) -> list[dict[str, str]]:
     """One row for each rival, with what the leading policy causes more."""
 
     def behind(rival: Rival) -> str:
-        low, high = rival.interval
         own = rival.policy == advice.choice.leading
-        return "" if own else f"{rival.behind:,.1f} ({low:,.1f} to {high:,.1f})"
+        return "" if own else _ranged(rival.behind, rival.interval)
 
     return [
         {
             "policy": rival.policy,
-            "incremental": f"{rival.incremental:,.1f} ± {rival.deviation:5,.1f}",
+            "incremental (95 %)": _ranged(rival.incremental, rival.own_interval),
             "behind by (95 %)": behind(rival),
             "spend": f"{rival.spend:,.0f}",
             "learned": f"{rival.learned:,.0f}",
@@ -92,6 +106,20 @@ def outlook_rows(plan: Plan) -> list[dict[str, str]]:
     ]
 
 
+def headline_rows(evaluations: Sequence[Evaluation]) -> list[dict[str, str]]:
+    """One row for each policy, with the estimate to go by."""
+    return [
+        {
+            "policy": one.policy,
+            "treated": _count(one.treated),
+            "spend": _money(one.spend),
+            "incremental (95 %)": _incremental(one, one.headline),
+            "cost of each (95 %)": _cost(one, one.headline),
+        }
+        for one in evaluations
+    ]
+
+
 def evaluation_rows(evaluations: Sequence[Evaluation]) -> tuple[list[dict[str, str]], list[str]]:
     """Three rows for each policy, one for each method; and the policy that each row is about."""
     rows, policies = [], []
@@ -99,9 +127,9 @@ def evaluation_rows(evaluations: Sequence[Evaluation]) -> tuple[list[dict[str, s
         learned = "" if one.learned is None else f", learned {_count(one.learned)}"
         about = [one.policy, f" {_count(one.treated)} for {one.spend:,.2f}"]
         about += [f" ESS {_count(one.effective_users)}{learned}"]
-        lines = [(line.method, _incremental(line), _cost(one, line)) for line in one.estimates]
+        lines = [(line.method, _incremental(one, line), _cost(one, line)) for line in one.shown]
         if not lines:
-            about, lines = ["\n".join(about)], [("", "not known", "not known")]
+            about, lines = ["\n".join(about)], [("", _incremental(one, None), "")]
         for text, (method, incremental, cost) in zip(about, lines, strict=True):
             row = {"policy, treated, spend": text, "by": method}
             rows.append({**row, "incremental (95 %)": incremental, "cost of each (95 %)": cost})
@@ -156,20 +184,31 @@ def needs_of(spec: Spec) -> str:
     return "history" if spec.needs_history else ""
 
 
+def _ranged(value: float, interval: Limits) -> str:
+    return f"{value:,.1f} ({interval.low:,.1f} to {interval.high:,.1f})"
+
+
 def _spread(mean: float, deviation: float | None) -> str:
     return f"{mean:.1f}" if deviation is None else f"{mean:.1f} ± {deviation:4.1f}"
 
 
-def _incremental(line: Estimate) -> str:
-    return f"{line.incremental:,.1f} ({line.low:,.1f} to {line.high:,.1f})"
+def _incremental(evaluation: Evaluation, line: Estimate | None) -> str:
+    if line is None:
+        users = evaluation.effective_users
+        why = f"ESS {users:,.1f}, needs {FEWEST_USERS}" if users else "nobody to compare"
+        return f"withheld: {why}" if evaluation.treated else "treats nobody"
+    return _ranged(line.incremental, Limits(line.low, line.high))
 
 
-def _cost(evaluation: Evaluation, line: Estimate) -> str:
+def _cost(evaluation: Evaluation, line: Estimate | None) -> str:
+    if line is None:
+        return ""
     each = evaluation.cost_per_incremental(line)
     if each is not None:
         return f"{_money(each.value)} ({_money(each.low)} to {_money(each.high)})"
-    least = f", above {_money(evaluation.compared_spend / line.high)}" if line.high > 0 else ""
-    return f"not known{least}"
+    if line.high <= 0:
+        return "none caused"
+    return f"at least {_money(evaluation.compared_spend / line.high)}"
 
 
 def _money(value: float) -> str:

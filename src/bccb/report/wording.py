@@ -25,10 +25,13 @@ def sentence(advice: Advice) -> str:
     choice, setting = advice.choice, advice.setting
     own, runner_up = advice.rival(choice.leading), advice.rival(choice.runner_up)
     what = f"{setting.outcome or 'conversion'}s"
-    size = f"with {setting.measured_budget:,.0f} for {setting.measured_users:,} users"
+    size = f"with {setting.budget:,.0f} for {setting.users:,} users"
     caused = f"{own.incremental:,.1f} {what} {_range(advice.incremental)}"
+    if setting.scale > 1:
+        caused += f", measured on {setting.measured_users:,} users and scaled to {setting.users:,}"
     if choice.recommended is None:
-        text = f"Treat nobody: {size} even {own.policy} does harm"
+        harms = "does harm" if advice.incremental.high < 0 else "is not shown to help"
+        text = f"Treat nobody: {size} even {own.policy} {harms}"
         return f"{text}, and is expected to cause {caused}."
     text = f"Use {own.policy}: {size} it is expected to cause {caused}"
     if not advice.is_distinct:
@@ -58,6 +61,27 @@ def worth_lines(advice: Advice) -> list[str]:
         behind = [rival.policy for rival in advice.rivals if naive in rival.clearly_behind]
         if behind:
             lines.append(f"Clearly behind {naive}: {', '.join(behind)}.")
+    return lines
+
+
+def replay_lines(users: int, paid: float | None, shared: int | None) -> list[str]:
+    """What the figures of a replay stand for; ``paid`` is the share of proposals paid for.
+
+    >>> replay_lines(20_000, 0.5, shared=None)[0].split(": ")[1]
+    'these 20,000 users stand for about 10,000 live ones with the same money.'
+    """
+    lines = []
+    if paid is not None:
+        lines.append(
+            f"A replay pays only for those proposals that the trial followed, {paid:.0%} of them: "
+            f"these {users:,} users stand for about {float(f'{users * paid:.3g}'):,.0f} live ones "
+            "with the same money."
+        )
+    if shared is not None:
+        lines.append(
+            f"All seeds stream the same {shared:,} rows. The 95 % intervals go row by row, so that "
+            "they hold for new users like these, not for these rows alone."
+        )
     return lines
 
 
@@ -172,7 +196,7 @@ def remarks(advice: Advice) -> list[str]:
     if ahead:
         lines.append(f"{', '.join(ahead)} did better than the choice made: more seeds would tell.")
     everybody = advice.rival("treat-all").spend
-    if everybody < UNSPENT * setting.measured_budget:
+    if everybody < UNSPENT * setting.budget:
         lines.append(f"Money is not scarce here: treating everybody costs {everybody:,.0f}.")
     return lines + [f"{rival.policy}: {rival.note}" for rival in advice.rivals if rival.note]
 
@@ -187,7 +211,7 @@ def _simulated(advice: Advice) -> list[str]:
         "them at that cost. That share matters most: if treating costs you twice as much, ask with "
         "half the budget.",
         f"The figures are true effects. {seeds // 2} seeds chose, {seeds - seeds // 2} others "
-        "estimate, so luck in the choice does not count; ± is the deviation over these.",
+        "estimate, so luck in the choice does not count.",
     ]
     if setting.history:
         lines.append("History is that of a randomised trial on such users, and must be so for you.")
@@ -201,15 +225,16 @@ def _logged(advice: Advice) -> list[str]:
         "The users of your trial stand for those to come. Each seed streams "
         f"{setting.measured_users:,} of its rows: measured with {setting.measured_history:,} rows "
         f"of history, you would have {setting.history:,}.",
-        f"The figures are doubly robust estimates, ± is the deviation over {seeds} seeds. "
-        "The intervals take differences row by row, so that they hold for new users like these and "
-        f"not for these rows alone, and allow for {len(advice.rivals) - 1} comparisons.",
+        f"The figures are doubly robust estimates, means over {seeds} seeds. The intervals go row "
+        "by row, so that they hold for new users like these and not for these rows alone; those of "
+        f"differences allow for {len(advice.rivals) - 1} comparisons.",
     ]
     if setting.measured_users < setting.users:
         lines.append(
-            f"The trial has no stream of {setting.users:,} users: the money is in proportion, "
-            f"{setting.measured_budget:,.0f} of {setting.budget:,.0f}. More users favour policies "
-            "that learn."
+            f"The trial has no stream of {setting.users:,} users. {setting.measured_users:,} were "
+            f"run with {setting.measured_budget:,.0f}, the same money for each user, and all "
+            f"figures are multiplied by {setting.scale:.3g}. Policies that learn should do better "
+            "than that, because more users teach them more."
         )
     return lines
 
