@@ -121,4 +121,4 @@ def test_a_long_log_is_read_page_by_page(service: Service, monkeypatch: pytest.M
 
 def test_another_format_is_refused(service: Service) -> None:
     campaign = service.open()["id"]
-    assert "csv" in refused(service.get(f"{campaign}/log", format="csv"), 422, "format")
+    assert "xlsx" in refused(service.get(f"{campaign}/log", format="xlsx"), 422, "format")
