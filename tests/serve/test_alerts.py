@@ -178,8 +178,8 @@ def test_a_campaign_that_nobody_comes_to_is_behind_its_plan(service: Service) ->
 
 @pytest.mark.parametrize("zeros", [False, True])
 def test_untreated_users_whose_outcomes_are_lost_are_noticed(service: Service, zeros: bool) -> None:
-    terms = {"budget": "350.00", "horizon": {"users": 5_000}, "outcome_window_seconds": 100}
-    traffic = Traffic(service, **terms)
+    horizon = {"users": 5_000}
+    traffic = Traffic(service, budget="350.00", horizon=horizon, outcome_window_seconds=100)
     traffic.base = 0.1
     # all of them, or half where zeros are reported, too
     traffic.come(
