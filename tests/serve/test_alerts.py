@@ -179,11 +179,11 @@ def test_a_campaign_that_nobody_comes_to_is_behind_its_plan(service: Service) ->
 @pytest.mark.parametrize("zeros", [False, True])
 def test_untreated_users_whose_outcomes_are_lost_are_noticed(service: Service, zeros: bool) -> None:
     horizon = {"users": 5_000}
-    traffic = Traffic(service, budget="350.00", horizon=horizon, outcome_window_seconds=100)
-    traffic.base = 0.1
-    # all of them, or half where zeros are reported, too
+    traffic = Traffic(service, budget="100.00", horizon=horizon, outcome_window_seconds=100)
+    traffic.base = 0.1 if zeros else 0.3
+    # all of them, or three of four where zeros are reported, too
     traffic.come(
-        80, lost=lambda treated: not treated and (not zeros or bool(traffic.users % 2)), zeros=zeros
+        50, lost=lambda treated: not treated and (not zeros or bool(traffic.users % 4)), zeros=zeros
     )
     assert "untreated users" in traffic.alerts()["out_of_balance"]
 

@@ -31,12 +31,13 @@ def test_users_count_by_what_was_done_and_reported() -> None:
     ("treated", "untreated", "broken"),
     [
         (Side(), Side(1_000, 10, 10), False),
-        (Side(1_000, 50, 50), Side(1_000, 10, 10), False),  # an effect may be five-fold
-        (Side(5_000, 250, 250), Side(5_000, 0, 0), True),
-        (Side(5_000, 0, 0), Side(5_000, 250, 250), True),
-        (Side(5_000, 250, 250), Side(100, 0, 0), False),  # too few to tell
-        (Side(1_000, 800, 40), Side(1_000, 800, 10), False),  # zeros are reported on both sides
-        (Side(1_000, 800, 40), Side(1_000, 400, 10), True),
+        # the policy treats those who convert often: this was so in a healthy campaign
+        (Side(1_800, 257, 257), Side(4_200, 25, 25), False),
+        (Side(5_000, 500, 500), Side(9_000, 0, 0), True),
+        (Side(9_000, 0, 0), Side(5_000, 500, 500), True),
+        (Side(5_000, 500, 500), Side(1_000, 0, 0), False),  # too few to tell
+        (Side(1_000, 800, 40), Side(1_000, 700, 10), False),  # zeros are reported on both sides
+        (Side(1_000, 800, 40), Side(1_000, 300, 10), True),
         # zeros of the treated alone: silence tells the same of the others
         (Side(1_000, 1_000, 50), Side(1_000, 10, 10), False),
     ],
@@ -68,6 +69,6 @@ def test_what_breaks_late_is_noticed_after_a_long_healthy_time(
     for number in range(20_000):
         note(number % 2, True)
     assert balance.fault() is None
-    for number in range(1_000):
-        note(number % 2, number % 2 == 1 or number % 4 == 0)
+    for number in range(2_000):
+        note(number % 2, number % 2 == 1 or number % 8 == 0)
     assert balance.fault() is not None

@@ -4,14 +4,15 @@ If the outcomes of one side are lost on the way, the two can no longer be compar
 window has ended count, in the order of their decisions: of others, those who convert soon are known
 first.
 
-A share differs when it is clearly below so many parts of the other one. Where zeros are reported on
-both sides, both should be reported for the same share of users, whatever the treatment does. Where
-conversions alone are, the treatment may multiply them: then only a tenth is too few.
+A side is missed when its share is clearly below so many parts of the other one. Where zeros are
+reported on both sides, both should be reported for much the same share of users: less than half is
+too few. Where conversions alone are, the policy chooses whom to treat, and those may well convert
+twenty times as often: then only next to none is too few.
 
 >>> balance = Balance()
->>> balance.treated, balance.untreated = Side(5_000, 300, 300), Side(5_000, 2, 2)
+>>> balance.treated, balance.untreated = Side(50_000, 3_000, 3_000), Side(50_000, 5, 5)
 >>> balance.fault()
-'Conversions were reported for 6.00 % of treated users, but for 0.04 % of untreated users.'
+'Conversions were reported for 6.00 % of treated users, but for 0.01 % of untreated users.'
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from bccb.ledger.event import Kind, Known
 
 RECENT = 100_000  # users: when as many are counted, all counts are halved
 SURE = 3.0  # standard deviations
-ALL_REPORTED, CONVERSIONS_REPORTED = 0.8, 0.1  # the least share of the other side's
+ALL_REPORTED, CONVERSIONS_REPORTED = 0.5, 0.02  # the least share of the other side's
 
 
 @dataclass(slots=True)
