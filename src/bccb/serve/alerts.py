@@ -18,7 +18,7 @@ from bccb.serve.campaign import Alert, Campaign
 from bccb.wire import AlertKind, Notice
 
 ENOUGH = 20  # reports, or treatments, before a rule says anything
-BACK = 10.0  # treatments that must be affordable again
+BACK = 2.0  # treatments that must be affordable again
 # Of the budget: when spending is off plan, and by how much less it no longer is. Small campaigns
 # spend up to 40 % ahead on purpose, since what is learned early serves all who come later
 AHEAD, BEHIND, NEARER = 0.5, 0.2, 0.05
@@ -37,8 +37,10 @@ def money_gone(campaign: Campaign, at: int, stands: bool) -> str | None:
     average, left = campaign.tally.average_cost, campaign.remaining
     if left > 0 and left >= average * (BACK if stands else 1.0):
         return None
-    what = "Nothing" if left == 0 else f"Only {as_text(left)}"
-    return f"{what} is left of {as_text(campaign.budget)}: nobody is treated until money is added."
+    if left == 0:
+        return f"Nothing is left of {as_text(campaign.budget)}: nobody is treated without more."
+    of = f"Only {as_text(left)} is left of {as_text(campaign.budget)}"
+    return f"{of}: hardly anybody is treated without more."
 
 
 def no_outcomes(campaign: Campaign, at: int, stands: bool) -> str | None:

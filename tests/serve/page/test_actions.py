@@ -166,7 +166,7 @@ def test_money_that_is_gone_is_said_in_the_list_and_on_the_board(
     expect(row.locator(".status")).to_have_text("money gone")
     row.get_by_role("link").click()
     expect(page.locator("#campaign-status")).to_have_text("money gone")
-    expect(page.locator('[data-alert="money_gone"]')).to_contain_text("nobody is treated until")
+    expect(page.locator('[data-alert="money_gone"]')).to_contain_text("is treated without more")
     expect(figure(page, "money-ends-at")).to_have_text("gone")
     page.set_viewport_size({"width": 360, "height": 740})
     assert overflow(page) <= 0
