@@ -75,7 +75,7 @@ def test_a_mistake_is_said_beside_its_field(service: Service, campaign: str, tab
         ("Users", "#users-mistake", "0", "horizon.users is 0", "10000"),
         ("Treatments", "#treatments-mistake", "coupon, coupon", "named once", "coupon"),
         ("Outcome window", "#window-mistake", "-1", "outcome_window_seconds is -86400", "7"),
-        ("Name", "#name-mistake", "spring", "another campaign with the name", "spring, again"),
+        ("Name", "#name-mistake", "spring", "another campaign with the name", "not taken yet"),
     ):
         field = page.get_by_label(label, exact=True).first
         field.fill(wrong)
@@ -95,7 +95,7 @@ def test_a_mistake_is_said_beside_its_field(service: Service, campaign: str, tab
     expect(page.locator("#ends-mistake")).to_contain_text("horizon.ends_at")
     page.get_by_label("Ends").fill("2099-12-31T18:00")
     send.click()
-    expect(page.get_by_role("heading", name="spring, again")).to_be_visible()
+    expect(page.get_by_role("heading", name="not taken yet")).to_be_visible()
     assert campaign_of(service, page)["horizon"]["ends_at"].startswith("2099-12-31")
     refusal(tab)
 

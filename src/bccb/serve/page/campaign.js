@@ -70,7 +70,7 @@ function showActivity(report) {
 function forecast({ campaign, money_ends_at: end, now }) {
   if (campaign.status === "closed") return ["closed", "no more is spent"];
   if (Number(campaign.remaining) === 0) return ["gone", "all is spent or reserved"];
-  if (alertOf(campaign, "money_gone") !== undefined) return ["gone", "what is left pays for no treatment"];
+  if (alertOf(campaign, "money_gone") !== undefined) return ["gone", "hardly anything is left"];
   if (end === null) return [UNKNOWN, ""];
   const date = new Date(end);
   const wait = (date - new Date(now)) / 1_000;
