@@ -62,6 +62,7 @@ Name: TypeAlias = Annotated[str, _matching(NAME, min_length=1, max_length=100)]
 Outcome: TypeAlias = Annotated[
     float, Meta(ge=outcome.LEAST, le=outcome.MOST, description="1 for a conversion, 0 for none.")
 ]
+AlertKind: TypeAlias = Literal["money_gone", "no_outcomes", "off_plan", "out_of_balance"]
 Users: TypeAlias = Annotated[int, Meta(ge=1, le=MOST_USERS)]
 
 
@@ -181,6 +182,25 @@ class Caused(Answer, frozen=True):
     ]
 
 
+class Alert(Answer, frozen=True):
+    """Something about a campaign that somebody should look at."""
+
+    kind: AlertKind
+    since: Annotated[datetime, Meta(description="When the service noticed it.")]
+    text: str
+
+
+class Notice(Answer, frozen=True):
+    """What is sent to the webhook of the service when an alert comes or goes."""
+
+    campaign_id: str
+    campaign: Annotated[str, Meta(description="Its name.")]
+    kind: AlertKind
+    state: Literal["raised", "cleared"]
+    text: Annotated[str, Meta(description="What it says; of a cleared one, what it said last.")]
+    at: datetime
+
+
 class Campaign(Answer, frozen=True):
     """A campaign, its money and its counts."""
 
@@ -243,6 +263,9 @@ class Campaign(Answer, frozen=True):
         ),
     ] = 0
     fitted_at: Annotated[datetime | None, Meta(description="When that was, the last time.")] = None
+    alerts: Annotated[
+        tuple[Alert, ...], Meta(description="What to look at; looked for twice a second.")
+    ] = ()
 
 
 class CampaignList(Answer, frozen=True):

@@ -218,3 +218,11 @@ def test_a_backup_is_made_beside_a_running_service(ledger: Path) -> None:
         assert ran.stdout == f"wrote 1 campaigns to {backup}\n", ran.stderr
         assert ledger.stat().st_mode & 0o077 == 0  # for its owner alone
     assert_whole(backup)
+
+
+def test_a_webhook_must_be_an_address_of_the_web(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.sqlite"
+    done = bccb("serve", "--ledger", ledger, "--webhook", "ftp://example.org/")
+    assert done.returncode != 0
+    assert "must be an http or https address" in done.stderr
+    assert not ledger.exists()

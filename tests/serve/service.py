@@ -20,6 +20,7 @@ from bccb.serve.engine import Engine
 from bccb.serve.metrics import Metrics
 from bccb.serve.outcomes import sweep
 from bccb.serve.server import opened
+from bccb.wire import Notice
 
 T = TypeVar("T")
 
@@ -57,7 +58,8 @@ class Service:
         self.books = self._stack.enter_context(opened(self.path))
         assert isinstance(self.books.ledger, SqliteLedger)
         self.books.ledger._file.execute("PRAGMA synchronous = OFF")  # no power is cut here
-        self.engine = Engine(self.books, Metrics(), self.clock)
+        self.notices: list[Notice] = []
+        self.engine = Engine(self.books, Metrics(), self.clock, self.notices.append)
         beside = open_ledger(self.path, read_only=True)
         self._stack.callback(beside.close)
         self.app = create_app(self.engine, Access(beside, "127.0.0.1"))
@@ -84,6 +86,13 @@ class Service:
         """Let windows pass, as the engine does twice a second."""
         while self.run(self.engine.do(lambda books, at: sweep(books, at))):
             pass
+
+    def look(self) -> list[Notice]:
+        """Look for alerts, as the engine does twice a second; what was told since the last time."""
+        self.run(self.engine.do(self.engine.watch.look))
+        told = self.notices[:]
+        self.notices.clear()
+        return told
 
     # Asking
 

@@ -119,7 +119,10 @@ def test_a_key_opens_its_scope_and_no_other(
     answer = ask(guarded, method, path, authorization=f"bearer {keys[scope]}")
     if scope == "admin" or SCOPES[method, path] in (None, scope):
         assert answer.status_code not in (401, 403)
+        told = None if SCOPES[method, path] is None else scope
+        assert answer.headers.get("bccb-scope") == told  # by which the page knows what to offer
     else:
+        assert "bccb-scope" not in answer.headers
         assert is_problem(answer, 403, "wrong-scope")
         assert repr(scope) in answer.json()["detail"]
 

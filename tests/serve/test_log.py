@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 from datetime import UTC, datetime, timedelta
@@ -119,6 +120,24 @@ def test_a_long_log_is_read_page_by_page(service: Service, monkeypatch: pytest.M
     assert parquet(service, campaign).height == 50
 
 
+def test_a_log_as_csv_has_the_columns_and_values_of_the_others(service: Service) -> None:
+    campaign = service.open(features=["age", 'said "so", twice'], budget="5.00")["id"]
+    for number in range(3):
+        features = {"age": 0.25, 'said "so", twice': float(number)}
+        service.done(f"{campaign}/decisions", user(f"u{number}") | {"features": features})
+    service.outcome(campaign, "u1", 1)
+    response = service.get(f"{campaign}/log", format="csv")
+    assert response.headers["content-type"].startswith("text/csv")
+    assert f"{campaign}.csv" in response.headers["content-disposition"]
+    rows = list(csv.DictReader(io.StringIO(response.text, newline="")))
+    assert list(rows[0]) == parquet(service, campaign).columns
+    told = [
+        {name: "" if value is None else str(value) for name, value in row.items()}
+        for row in lines(service, campaign)
+    ]
+    assert rows == told
+
+
 def test_another_format_is_refused(service: Service) -> None:
     campaign = service.open()["id"]
-    assert "csv" in refused(service.get(f"{campaign}/log", format="csv"), 422, "format")
+    assert "xlsx" in refused(service.get(f"{campaign}/log", format="xlsx"), 422, "format")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bccb.intervals import Interval
-from bccb.serve.tally import CAUSED, POINTS, CausedPoint, Point, Tally
+from bccb.serve.tally import CAUSED, POINTS, CausedPoint, Point, Reports, Tally
 
 
 def test_a_rate_is_of_those_whose_outcome_is_known() -> None:
@@ -19,6 +19,13 @@ def test_a_rate_is_of_those_whose_outcome_is_known() -> None:
     rate = tally.rate(1)
     assert rate is not None
     assert rate.value == 0.5
+
+
+def test_the_longest_gaps_between_reports_are_kept() -> None:
+    tally = Tally.empty(1)
+    for at, decisions in ((1_000, 7), (1_010, 8), (1_500, 9), (1_501, 40), (1_600, 41)):
+        tally.reports = tally.reports.with_one(at, decisions)
+    assert tally.reports == Reports(5, 1_600, 41, 490, 31)
 
 
 def test_points_stay_few_and_evenly_spread() -> None:
@@ -59,6 +66,7 @@ def test_a_tally_survives_json() -> None:
     tally = Tally.empty(2)
     tally.note_outcome(2, 0.25)
     tally.note_point(Point(1, 2, 3, 4, 0.5))
+    tally.reports = tally.reports.with_one(5, 6)
     tally.note_caused(CausedPoint(7, Interval(1.0, -2.0, 3.0), None))
     assert Tally.from_dict(json.loads(json.dumps(tally.to_dict()))) == tally
 
@@ -75,5 +83,5 @@ def test_points_of_what_was_caused_stay_few() -> None:
 
 def test_sums_of_older_versions_are_left() -> None:
     kept = Tally.empty(1).to_dict() | {"untold": 3, "wwyy": 1.5}
-    del kept["caused"], kept["caused_every"]
+    del kept["caused"], kept["caused_every"], kept["reports"], kept["offers"], kept["cheapest"]
     assert Tally.from_dict(kept) == Tally.empty(1)

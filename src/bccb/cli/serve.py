@@ -14,6 +14,7 @@ from bccb.cli.console import notes, out
 from bccb.cli.options import LEDGER, LedgerFile
 from bccb.serve.access import Access, check_exposure
 from bccb.serve.server import bind, opened, serve
+from bccb.serve.webhook import check_url
 
 
 @contextmanager
@@ -31,6 +32,10 @@ def command(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", help="Port; 0 picks a free one.")] = 8000,
     ledger: LedgerFile = LEDGER,
+    webhook: Annotated[
+        str | None,
+        typer.Option("--webhook", metavar="URL", help="Where to POST alerts that come and go."),
+    ] = None,
 ) -> None:
     """Decide over HTTP, from a durable ledger that cannot overspend.
 
@@ -42,6 +47,7 @@ def command(
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     with stopped_by_signal(), ExitStack() as stack:
+        told = None if webhook is None else check_url(webhook)
         check_exposure(ledger, host)
         listener = stack.enter_context(closing(bind(host, port)))
         with notes.status("reading the ledger") as status:
@@ -57,4 +63,4 @@ def command(
         # Until here a signal just ends the process, which is as safe as a crash: an exception could
         # be swallowed by a callback of the compiler.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        serve(books, access, listener)
+        serve(books, access, listener, told)

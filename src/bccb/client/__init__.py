@@ -7,6 +7,7 @@ try:
     from bccb.client.clients import AsyncClient, Client
     from bccb.client.values import AsDecided, Outcome, User
     from bccb.wire import (
+        Alert,
         ArmFigures,
         Campaign,
         DecisionAnswer,
@@ -26,6 +27,7 @@ except ImportError as error:
     raise MissingExtraError(error.name, "client") from None
 
 __all__ = [
+    "Alert",
     "ArmFigures",
     "AsDecided",
     "AsyncClient",

@@ -209,7 +209,7 @@ def settle(campaign: CampaignId, decision_id: str, cost: Money) -> Call[Decision
 def download_log(
     campaign: CampaignId,
     path: str | os.PathLike[str],
-    format: Literal["parquet", "ndjson"] = "parquet",  # noqa: A002 (as the service calls it)
+    format: Literal["parquet", "ndjson", "csv"] = "parquet",  # noqa: A002 (as the service calls it)
 ) -> Call[Path]:
     """Write the log of a campaign's decisions to a file, which appears whole or not at all."""
     target = Path(path)

@@ -152,7 +152,7 @@ class Table:
         assert cost is not None
         if callable(cost):
             return cost(users, treatments)
-        each = cost if isinstance(cost, tuple) else (cost,) * treatments
+        each = (cost,) * treatments if isinstance(cost, str | float | int) else cost
         return np.column_stack([self._price(one) for one in each])
 
     def _price(self, cost: str | float) -> Ints:

@@ -14,7 +14,12 @@ def as_time(at: int) -> str:
     >>> as_time(1_000_000)
     '1970-01-01T00:00:01Z'
     """
-    return (EPOCH + timedelta(microseconds=at)).isoformat().replace("+00:00", "Z")
+    return time_of(at).isoformat().replace("+00:00", "Z")
+
+
+def time_of(at: int) -> datetime:
+    """A moment as a time of the calendar, in UTC."""
+    return EPOCH + timedelta(microseconds=at)
 
 
 def moment_of(time: datetime) -> int:

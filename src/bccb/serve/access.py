@@ -66,16 +66,21 @@ class Access:
         authorization: str,
         origin: str = "",
         forwarded: bool = False,
-    ) -> None:
-        """Refuse a request that lacks the scope it needs; None where no key is needed."""
+    ) -> Scope | None:
+        """Refuse a request that lacks the scope it needs; None where no key is needed.
+
+        Gives the scope that it has, where one is needed.
+        """
         known = self._keys if needed is None else self.known()
         if not known:  # a revoked key counts, too: revoking the last one opens nothing
             if forwarded:
                 detail = "a proxy forwards this, but without API keys only this machine is served"
                 raise ProblemError(403, "wrong-host", detail)
             _check_local(host, origin)
-        if not known or needed is None:
-            return
+        if needed is None:
+            return None
+        if not known:
+            return Scope.ADMIN
         kind, _, text = authorization.partition(" ")
         scope = scope_of(known, text.strip()) if kind.lower() == "bearer" else None
         if scope is None:
@@ -86,6 +91,7 @@ class Access:
         if scope not in (needed, Scope.ADMIN):
             detail = f"this key has the scope {scope.value!r}, but {needed.value!r} is needed"
             raise ProblemError(403, "wrong-scope", detail)
+        return scope
 
 
 def _check_exposure(known: list[Key], host: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,15 +23,25 @@ from bccb.machine import NONE
 from bccb.measured import Measure
 from bccb.outcome import NOT_REPORTED
 from bccb.pending import Pending
+from bccb.serve.balance import Balance
 from bccb.serve.meter import Meter
 from bccb.serve.tally import CausedPoint, Point, Tally
 from bccb.serve.terms import Terms
 from bccb.types import LEAST_PROBABILITY, Floats, Ints
+from bccb.wire import AlertKind
 
 NO_BYTES = np.empty(0, np.uint8)
 DECISION = Kind.DECISION.value  # plain text, which SQLite binds faster
 ROUNDING = 1e-6  # the most that a numerical integral may be off
 RUNS = {Kind.PAUSED: "paused", Kind.RESUMED: "running", Kind.CLOSED: "closed"}
+
+
+class Alert(NamedTuple):
+    """Something about a campaign that somebody should look at."""
+
+    kind: AlertKind
+    since: int  # microseconds since 1970
+    text: str
 
 
 class Campaign:
@@ -50,6 +60,8 @@ class Campaign:
         self.sweep_at = 0  # when to look for the next window that has passed
         self.fitted_at: int | None = None  # when the policy was fitted again last
         self.meter = Meter()
+        self.balance = Balance()
+        self.alerts: tuple[Alert, ...] = ()  # as of the last look
         self.measure: Measure | None = None
         if self.machine.reserve > 0.0 and not terms.shadow:
             self.measure = Measure(self.machine.reserve)
@@ -152,6 +164,8 @@ class Campaign:
         probabilities = rounded.tolist()
         prices = (made.prices + 0.0).tolist()  # SQLite keeps no sign of zero: seals would not fit
         self.open += len(times)
+        self.tally.offers += len(times)
+        self.tally.cheapest += int(costs.min(axis=1).sum())
         arms = np.full(len(times), NOT_KNOWN) if self.terms.shadow else made.actions
         self.pending.enter(first, xs, arms, np.array(times, np.float64), self.sequence + 1)
         events = []
@@ -185,6 +199,7 @@ class Campaign:
         """
         back = known.held if action != known.decision.action else 0
         self._end(known, back)
+        self.tally.reports = self.tally.reports.with_one(self.now(at), self.machine.decisions)
         self._learn(known.decision, action, value, at)
         return self._event(at, Kind.OUTCOME, *known.names, action, back, value)
 

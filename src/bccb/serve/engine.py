@@ -24,6 +24,7 @@ from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from bccb.ledger.port import ConflictError, DamagedError, LedgerError, concerns_all
+from bccb.serve.alerts import Tell, Watch, ignore
 from bccb.serve.books import Books
 from bccb.serve.decisions import Asked, decide
 from bccb.serve.fits import Fits
@@ -66,7 +67,13 @@ class Job(NamedTuple):
 class Engine:
     """Runs commands on the books, one after the other, and answers after the commit."""
 
-    def __init__(self, books: Books, metrics: Metrics, clock: Clock = wall_clock) -> None:
+    def __init__(
+        self,
+        books: Books,
+        metrics: Metrics,
+        clock: Clock = wall_clock,
+        tell: Tell = ignore,
+    ) -> None:
         self.books, self.metrics, self.clock = books, metrics, clock
         metrics.watch(books, clock)
         self.trouble: str | None = None  # why the last commit failed
@@ -78,6 +85,7 @@ class Engine:
         self._task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.fits = Fits(self._wake_up)
+        self.watch = Watch(tell)
 
     def start(self) -> None:
         """Begin to work, in the running event loop."""
@@ -180,6 +188,7 @@ class Engine:
             more = await self._sweep_all()
             if not self.books.stale:
                 await self._in_thread(partial(self.fits.begin, self.books))
+                await self._in_thread(partial(self.watch.look, self.books, self.clock()))
             if self.trouble is not None:
                 # nobody may ask while the service says that it is not ready
                 await self._in_thread(self.books.ledger.probe)

@@ -55,6 +55,7 @@ class Gate(Router):
             await super().app(scope, receive, send)
             return
         begin, status, path = time.perf_counter(), None, NO_ROUTE
+        granted: port.Scope | None = None
 
         async def passing(message: Message) -> None:
             nonlocal status
@@ -63,13 +64,15 @@ class Gate(Router):
                 headers = [*message["headers"], *HEADERS]
                 if not scope["path"].startswith("/v1"):  # another version has other pages
                     headers.append(ASK_AGAIN)
+                if granted is not None:  # the page shows no more than its key allows
+                    headers.append((b"bccb-scope", granted.value.encode()))
                 message["headers"] = headers
             await send(message)
 
         try:
             route, whole = self._route(scope)
             path = getattr(route, "path", NO_ROUTE)
-            self._check(scope, route)
+            granted = self._check(scope, route)
             if route is None:
                 raise HTTPException(404)
             if not whole and isinstance(route, Route):
@@ -96,14 +99,14 @@ class Gate(Router):
                 partial = route
         return partial, False
 
-    def _check(self, scope: Scope, route: BaseRoute | None) -> None:
+    def _check(self, scope: Scope, route: BaseRoute | None) -> port.Scope | None:
         headers: dict[bytes, Any] = dict(scope["headers"])
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > MOST_BYTES:
             raise too_large()
         host, key, origin = (headers.get(name, b"").decode("latin-1") for name in ASKED)
         forwarded = not PROXIED.isdisjoint(headers)
-        self.access.check(_needed(scope, route), host, key, origin, forwarded)
+        return self.access.check(_needed(scope, route), host, key, origin, forwarded)
 
 
 def _needed(scope: Scope, route: BaseRoute | None) -> port.Scope | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -80,6 +82,8 @@ def write(ledger: Ledger, campaign: Campaign, until: int, kind: str) -> IO[bytes
         pages = rows(reader, campaign, until)
         if kind == "parquet":
             _write_parquet(pages, campaign, file)
+        elif kind == "csv":
+            _write_csv(pages, campaign, file)
         else:
             for page in pages:
                 # older versions let prices pass that JSON does not know
@@ -104,8 +108,23 @@ def _write_parquet(
         raise OSError(str(error)) from None
 
 
+def _write_csv(pages: Iterator[list[dict[str, Any]]], campaign: Campaign, file: IO[bytes]) -> None:
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    table = csv.DictWriter(text, _names(campaign))
+    table.writeheader()
+    for page in pages:
+        table.writerows(page)
+    text.detach()  # flushes, and leaves the file open
+
+
 def _own(campaign: Campaign) -> dict[str, str]:
     return OWN | SHADOW if campaign.terms.shadow else OWN
+
+
+def _names(campaign: Campaign) -> list[str]:
+    """The columns in their order."""
+    terms, own = campaign.terms, list(_own(campaign))
+    return [*own[:3], *terms.features, *cost_columns(terms.treatments), *own[3:]]
 
 
 def _schema(campaign: Campaign) -> dict[str, Any]:
@@ -113,6 +132,4 @@ def _schema(campaign: Campaign) -> dict[str, Any]:
     import polars
 
     own = {name: getattr(polars, kind) for name, kind in _own(campaign).items()}
-    terms, first = campaign.terms, ("decision_id", "number", "at")
-    numbers = dict.fromkeys((*terms.features, *cost_columns(terms.treatments)), polars.Float64)
-    return {name: own.pop(name) for name in first} | numbers | own
+    return {name: own.get(name, polars.Float64) for name in _names(campaign)}

@@ -45,6 +45,12 @@ class Metrics:
         self.failures = Counter(
             "bccb_commit_failures", "Commits that failed.", registry=self.registry
         )
+        self.notices = Counter(
+            "bccb_webhook_notices",
+            "Notices for the webhook: sent, or lost after the last try.",
+            ("result",),
+            registry=self.registry,
+        )
 
     def note_commit(self, seconds: float, events: int) -> None:
         """One more commit."""
@@ -79,6 +85,7 @@ class _Campaigns(Collector):
                 ("too_late", "Conversions that were reported after their window."),
                 ("fits", "How often the policy was fitted again on what it has learned."),
                 ("fitted_timestamp_seconds", "When that was, the last time, since 1970."),
+                ("alerts", "How many alerts stand."),
             )
         }
         campaigns = list(self.books)
@@ -91,6 +98,7 @@ class _Campaigns(Collector):
             families["pending"].add_metric(label, campaign.open)
             families["conversions"].add_metric(label, sum(campaign.tally.conversions))
             families["too_late"].add_metric(label, campaign.pending.too_late)
+            families["alerts"].add_metric(label, len(campaign.alerts))
             if campaign.machine.composition.refitted:
                 families["fits"].add_metric(label, campaign.machine.fits)
             if campaign.fitted_at is not None:

@@ -263,8 +263,12 @@ def _sweep(books: Books, at: int, campaign: Campaign, deadline: float) -> bool:
     events = books.known(campaign, [event.decision or "" for event in due])
     for event in due:
         known = Known.of(events[event.decision or ""])
-        if known is not None and known.end is None:
-            books.record(campaign, campaign.expiring(at, known))
+        if known is not None:
+            if known.end is None:
+                expiry = campaign.expiring(at, known)
+                books.record(campaign, expiry)
+                known = known._replace(end=expiry)
+            campaign.balance.note(known, campaign.done(known))
         books.sweep(campaign, event.sequence)
         if time.monotonic() > deadline:
             return True

@@ -46,7 +46,11 @@ SETTLEMENTS = wire.decoder(wire.SettleRequest)
 SEVERAL = Meta(min_length=1, max_length=wire.MOST_BATCH)
 USERS = Annotated[list[wire.DecisionRequest], SEVERAL]
 ITEMS = Annotated[list[wire.OutcomeItem], SEVERAL]
-LOG_TYPES = {"ndjson": "application/x-ndjson", "parquet": "application/vnd.apache.parquet"}
+LOG_TYPES = {
+    "ndjson": "application/x-ndjson",
+    "csv": "text/csv",
+    "parquet": "application/vnd.apache.parquet",
+}
 CHUNK = 1 << 16  # bytes of a download at once
 LOG_WRITER = ThreadPoolExecutor(1, "bccb-log")  # one after the other: each may take much memory
 
@@ -243,6 +247,7 @@ async def get_report(engine: Engine, request: Request) -> Response:
             description="One row per decision.",
             content={
                 LOG_TYPES["ndjson"]: {"schema": {"type": "string"}},
+                LOG_TYPES["csv"]: {"schema": {"type": "string"}},
                 LOG_TYPES["parquet"]: {"schema": {"type": "string", "format": "binary"}},
             },
         )

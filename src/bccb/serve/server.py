@@ -9,17 +9,20 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import httpx
 import uvicorn
 
 from bccb.errors import InputError
 from bccb.ledger.opening import open_ledger
 from bccb.policies import make
 from bccb.serve.access import Access
+from bccb.serve.alerts import ignore
 from bccb.serve.app import create_app
 from bccb.serve.books import Books
 from bccb.serve.connection import MOST_CONNECTIONS, RESERVED, Connection, connections_within
 from bccb.serve.engine import Engine
 from bccb.serve.metrics import Metrics
+from bccb.serve.webhook import Webhook
 
 COLLECT = (50_000, 50, 100)  # objects, young and middle-aged collections between collections
 SHUTDOWN_SECONDS = 10  # for requests under way
@@ -86,11 +89,15 @@ def opened(
         ledger.close()
 
 
-def serve(books: Books, access: Access, listener: socket.socket) -> None:
-    """Answer until a signal ends it."""
+def serve(
+    books: Books, access: Access, listener: socket.socket, webhook: httpx.URL | None = None
+) -> None:
+    """Answer until a signal ends it, and tell a webhook of alerts."""
     Connection.most = connections_within(raise_descriptors())
+    metrics = Metrics()
+    tell = ignore if webhook is None else Webhook(webhook, metrics).tell
     config = uvicorn.Config(
-        create_app(Engine(books, Metrics()), access),
+        create_app(Engine(books, metrics, tell=tell), access),
         http=Connection,
         ws="none",
         log_level="warning",

@@ -31,6 +31,31 @@ class CausedPoint(NamedTuple):
     measured: Interval | None
 
 
+class Reports(NamedTuple):
+    """Outcomes that were reported, and how long the gaps between them were at most."""
+
+    number: int
+    at: int  # of the last one, in microseconds since 1970
+    decisions: int  # by then
+    longest: int  # microseconds without a report, between two
+    most_decisions: int  # without a report
+
+    def with_one(self, at: int, decisions: int) -> Reports:
+        """One more."""
+        passed = at - self.at if self.number else 0
+        users = decisions - self.decisions
+        return Reports(
+            self.number + 1,
+            at,
+            decisions,
+            max(self.longest, passed),
+            max(self.most_decisions, users),
+        )
+
+
+NO_REPORTS = Reports(0, 0, 0, 0, 0)
+
+
 @dataclass(slots=True)
 class Tally:
     """Sums over the events of a campaign with K treatments, arms 0..K."""
@@ -42,6 +67,9 @@ class Tally:
     points: list[Point] = field(default_factory=list)
     caused_every: int = OUTCOMES
     caused: list[CausedPoint] = field(default_factory=list)
+    offers: int = 0  # users whose cheapest treatment is in the next sum
+    cheapest: int = 0  # micros
+    reports: Reports = NO_REPORTS
 
     @classmethod
     def empty(cls, treatments: int) -> Tally:
@@ -68,6 +96,11 @@ class Tally:
         self.outcomes[action] += 1
         self.conversions[action] += y
         return sum(self.outcomes) % self.caused_every == 0
+
+    @property
+    def average_cost(self) -> float:
+        """Micros that the cheapest treatment of a user costs on average; 0 before the first."""
+        return self.cheapest / self.offers if self.offers else 0.0
 
     @property
     def one_sided(self) -> bool:
@@ -108,6 +141,7 @@ class Tally:
     def from_dict(cls, kept: dict[str, Any]) -> Tally:
         """The sums that :meth:`to_dict` gave; those that older versions kept besides are left."""
         known = {each.name: kept[each.name] for each in fields(cls) if each.name in kept}
+        known["reports"] = Reports(*kept.get("reports", NO_REPORTS))
         known["points"] = [Point(*point) for point in kept["points"]]
         known["caused"] = [
             CausedPoint(at, *(figure and Interval(*figure) for figure in figures))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Literal, cast
 
 from bccb import wire
 from bccb.intervals import Interval
-from bccb.ledger.moment import EPOCH, SECOND
+from bccb.ledger.moment import SECOND, time_of
 from bccb.ledger.port import Account
 from bccb.money import MICROS, as_text
 from bccb.serve.campaign import RUNS, Campaign
@@ -60,7 +59,10 @@ def campaign_view(campaign: Campaign | Quarantined, whole: bool = True) -> wire.
         too_late=campaign.pending.too_late,
         caused=_caused(campaign) if whole else None,
         fits=campaign.machine.fits,
-        fitted_at=None if campaign.fitted_at is None else _time(campaign.fitted_at),
+        fitted_at=None if campaign.fitted_at is None else time_of(campaign.fitted_at),
+        alerts=tuple(
+            wire.Alert(kind, time_of(since), text) for kind, since, text in campaign.alerts
+        ),
     )
 
 
@@ -77,10 +79,10 @@ def _readable_terms(terms: Terms) -> dict[str, Any]:
 def _terms_view(terms: Terms) -> dict[str, Any]:
     horizon: wire.Horizon = wire.UsersHorizon(terms.users or 0)
     if terms.ends_at is not None:
-        horizon = wire.TimeHorizon(_time(terms.ends_at), terms.expected_users)
+        horizon = wire.TimeHorizon(time_of(terms.ends_at), terms.expected_users)
     return {
         "mode": "shadow" if terms.shadow else "live",
-        "created_at": _time(terms.opened_at),
+        "created_at": time_of(terms.opened_at),
         "horizon": horizon,
         "features": terms.features,
         "treatments": terms.treatments,
@@ -105,7 +107,7 @@ def report_view(campaign: Campaign | Quarantined, at: int) -> wire.Report:
     if isinstance(campaign, Quarantined):
         return wire.Report(
             campaign=campaign_view(campaign),
-            now=_time(at),
+            now=time_of(at),
             arms=(),
             caused_series=_caused_series([]),
             decisions_per_second=0.0,
@@ -123,12 +125,12 @@ def report_view(campaign: Campaign | Quarantined, at: int) -> wire.Report:
     ends = tally.money_ends_at(now, campaign.remaining)
     return wire.Report(
         campaign=campaign_view(campaign),
-        now=_time(at),
+        now=time_of(at),
         arms=_arms(campaign),
         caused_series=_caused_series(tally.caused),
         decisions_per_second=campaign.meter.rate(at),
         planned=money(planned),
-        money_ends_at=None if ends is None or campaign.over(now) else _time(ends),
+        money_ends_at=None if ends is None or campaign.over(now) else time_of(ends),
         series=_series(points),
         delays=delays_view(campaign.pending, campaign.terms.treatments),
     )
@@ -177,7 +179,3 @@ def _series(points: list[Point]) -> wire.Series:
 
 def _figure(interval: Interval | None) -> wire.Figure | None:
     return None if interval is None else wire.Figure(interval.value, interval.low, interval.high)
-
-
-def _time(at: int) -> datetime:
-    return EPOCH + timedelta(microseconds=at)

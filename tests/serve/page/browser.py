@@ -68,7 +68,7 @@ class Service:
             "seed": 7,
             **other,
         }
-        answer = httpx.post(f"{self.url}/v1/campaigns", json=body)
+        answer = httpx.post(f"{self.url}/v1/campaigns", json=body, timeout=60)
         assert answer.status_code == 201, answer.text
         return str(answer.json()["id"])
 
@@ -96,7 +96,7 @@ class Service:
         assert httpx.post(f"{base}/outcomes", json=outcomes, timeout=60).status_code == 200
 
     def report(self, campaign: str) -> dict[str, Any]:
-        answer = httpx.get(f"{self.url}/v1/campaigns/{campaign}/report")
+        answer = httpx.get(f"{self.url}/v1/campaigns/{campaign}/report", timeout=60)
         assert answer.status_code == 200, answer.text
         report: dict[str, Any] = answer.json()
         return report

@@ -58,6 +58,9 @@ def test_the_keyboard_alone_reaches_a_campaign_and_keeps_its_place(
     page.locator("#board").wait_for()
     assert focused(page) == "spring"  # now the heading
     assert page.evaluate("document.activeElement.tagName") == "H1"
+    for action in ("Pause", "Add money", "Close", "CSV", "Parquet"):
+        page.keyboard.press("Tab")
+        assert focused(page) == action
     page.keyboard.press("Tab")
     assert focused(page) == "The same as a table"  # of what was caused
     page.keyboard.press("Tab")
@@ -67,7 +70,7 @@ def test_the_keyboard_alone_reaches_a_campaign_and_keeps_its_place(
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     expect(page.get_by_role("table").first.get_by_role("columnheader").first).to_have_text("Time")
-    for _ in range(3):
+    for _ in range(8):
         page.keyboard.press("Shift+Tab")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Campaigns")).to_be_visible()

@@ -3,9 +3,10 @@
 import { showArms } from "./arms.js";
 import { showCaused } from "./caused.js";
 import { Chart, roomAbove } from "./chart.js";
-import { byId, figure, fillBar, named, share, write } from "./dom.js";
+import { byId, fillBar, named, share, write } from "./dom.js";
 import { dateAndTime, duration, fixed, moment, money, pace, percent, significant } from "./format.js";
 import { showOutcomes } from "./outcomes.js";
+import { alertOf, showAlerts, showBadges } from "./status.js";
 
 const UNKNOWN = "not known yet";
 let charts = null; // made when first shown: they need a width
@@ -29,14 +30,10 @@ function makeCharts() {
   return { spend, price };
 }
 
-function showTitle({ campaign }) {
+function showTitle({ campaign, now }) {
   write(byId("campaign-name"), campaign.name);
-  const status = byId("campaign-status");
-  figure(status, campaign.status, campaign.status);
-  status.dataset.status = campaign.status;
-  const mode = byId("campaign-mode");
-  figure(mode, campaign.mode, campaign.mode);
-  mode.dataset.mode = campaign.mode;
+  showBadges(byId("campaign-status"), byId("campaign-mode"), campaign, Date.parse(now));
+  showAlerts(campaign.alerts);
   byId("shadow-note").hidden = campaign.mode !== "shadow";
   byId("quarantine-note").hidden = campaign.status !== "quarantined";
   write(byId("quarantine-reason"), campaign.reason ?? "");
@@ -72,7 +69,8 @@ function showActivity(report) {
 
 function forecast({ campaign, money_ends_at: end, now }) {
   if (campaign.status === "closed") return ["closed", "no more is spent"];
-  if (Number(campaign.remaining) === 0) return ["now", "all is spent or reserved"];
+  if (Number(campaign.remaining) === 0) return ["gone", "all is spent or reserved"];
+  if (alertOf(campaign, "money_gone") !== undefined) return ["gone", "hardly anything is left"];
   if (end === null) return [UNKNOWN, ""];
   const date = new Date(end);
   const wait = (date - new Date(now)) / 1_000;
@@ -147,6 +145,7 @@ export function expectReport(name) {
   for (const id of ["campaign-status", "campaign-mode", "campaign-about"]) write(byId(id), "");
   byId("shadow-note").hidden = true;
   byId("quarantine-note").hidden = true;
+  showAlerts([]);
 }
 
 byId("close-up").addEventListener("click", ({ currentTarget }) => {

@@ -2,6 +2,7 @@
 
 import { byId, copyOf, figure, fillBar, write } from "./dom.js";
 import { fixed, money } from "./format.js";
+import { alertWords, showBadges } from "./status.js";
 
 const rows = new Map(); // by the campaign's id
 
@@ -14,12 +15,8 @@ function makeRow(campaign) {
 
 function fillRow(row, campaign) {
   write(row.querySelector("a"), campaign.name);
-  const status = row.querySelector(".status");
-  write(status, campaign.status);
-  status.dataset.status = campaign.status;
-  const mode = row.querySelector(".mode");
-  write(mode, campaign.mode);
-  mode.dataset.mode = campaign.mode;
+  showBadges(row.querySelector(".status"), row.querySelector(".mode"), campaign);
+  write(row.querySelector(".alert"), alertWords(campaign));
   row.querySelector(".plus").hidden = Number(campaign.reserved) === 0;
   for (const name of ["spent", "reserved", "budget"]) {
     figure(row.querySelector(`[data-figure="campaign-${name}"]`), money(campaign[name]), campaign[name]);

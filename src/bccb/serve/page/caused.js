@@ -48,7 +48,8 @@ function showFigures({ campaign }) {
 }
 
 function showSeries({ caused_series: series }) {
-  byId("caused-panel").classList.toggle("empty", series.at.length === 0);
+  const known = [...series.estimated, ...series.measured].some((figure) => figure !== null);
+  byId("caused-panel").classList.toggle("empty", !known);
   const ends = (figures) => ["value", "low", "high"].map((part) => figures.map((figure) => figure?.[part] ?? null));
   const estimated = ends(series.estimated);
   const measured = ends(series.measured);
@@ -58,11 +59,11 @@ function showSeries({ caused_series: series }) {
   const bottom = least < 0 ? -roomAbove(-least) : 0;
   range = top - bottom;
   const beyond = [...measured[1], ...measured[2]].some((value) => value !== null && (value > top || value < bottom));
-  const words = series.at.length === 0
-    ? "Nothing to show before the first fifty outcomes."
+  const words = !known
+    ? (series.at.length === 0 ? "Nothing to show before the first fifty outcomes." : "Neither figure is known in this campaign.")
     : `Each point is what was known at that time; measured is about those users alone whose outcomes were known.${beyond ? " The measured interval reaches beyond this chart; the table has its ends." : ""}`;
   write(byId("caused-chart-note"), words);
-  if (series.at.length === 0) return;
+  if (!known) return;
   chart ??= new Chart(
     "caused",
     [

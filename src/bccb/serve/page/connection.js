@@ -3,6 +3,7 @@
 const EVERY = 1_000; // milliseconds from one request to the next
 const LONGEST = 15_000; // between tries while the service does not answer
 const PATIENCE = 10_000; // for one answer
+const LONG_PATIENCE = 60_000; // for a change: a policy may have to be compiled first
 const KEY = "bccb-key";
 
 /** The API key, kept for this tab alone. */
@@ -12,10 +13,35 @@ export const key = {
   forget: () => sessionStorage.removeItem(KEY),
 };
 
+/** A request with the key, if there is one. */
+export function fetchWithKey(path, options = {}) {
+  const headers = { ...options.headers };
+  if (key.get() !== null) headers.Authorization = `Bearer ${key.get()}`;
+  return fetch(path, { ...options, headers, cache: "no-store" });
+}
+
+/** Ask for a change; gives `{ok, body}`, where the body of a refusal says why. */
+export async function post(path, body = {}) {
+  const options = {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(body),
+    signal: AbortSignal.timeout(LONG_PATIENCE),
+  };
+  try {
+    const response = await fetchWithKey(path, options);
+    const answer = await response.json().catch(() => null);
+    const detail = `The service answered ${response.status}.`;
+    return { ok: response.ok, body: answer ?? { detail } };
+  } catch {
+    return { ok: false, body: { detail: "The service does not answer. Nothing is lost: try again." } };
+  }
+}
+
 /**
  * One loop that asks, shows and waits: no two requests can overlap.
  *
- * It calls `answered(body)`, `refused(status)`, `missing()` or `lost(reason)`.
+ * It calls `answered(body, scope)`, `refused(status)`, `missing()` or `lost(reason)`.
  */
 export class Connection {
   lastSeen = null;
@@ -83,20 +109,20 @@ export class Connection {
   }
 
   async #fetch(request) {
-    const headers = key.get() === null ? {} : { Authorization: `Bearer ${key.get()}` };
     const signal = AbortSignal.any([request.signal, AbortSignal.timeout(PATIENCE)]);
-    const response = await fetch(this.#path, { headers, signal, cache: "no-store" });
+    const response = await fetchWithKey(this.#path, { signal });
     // A proxy in between may answer in words of its own; only a good answer has to be JSON.
     const body = response.ok ? await response.json() : await response.json().catch(() => null);
-    return { status: response.status, ok: response.ok, body };
+    const scope = response.headers.get("bccb-scope");
+    return { status: response.status, ok: response.ok, body, scope };
   }
 
-  #take({ status, ok, body }, began) {
+  #take({ status, ok, body, scope }, began) {
     if (status >= 500) return this.#miss(body?.detail ?? `the service answered ${status}`);
     this.#failures = 0;
     this.lastSeen = Date.now();
     if (ok) {
-      this.#tell(() => this.#handler.answered(body));
+      this.#tell(() => this.#handler.answered(body, scope));
       return Math.max(EVERY / 4, EVERY - (performance.now() - began));
     }
     if (status === 401 || status === 403) {

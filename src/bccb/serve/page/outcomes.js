@@ -5,6 +5,7 @@ import { byId, named, write } from "./dom.js";
 import { duration, fixed, percent } from "./format.js";
 
 const ALL = 0.995; // the curve is shown up to where so many are reported
+const ENOUGH = 10; // conversions from which a delay can be told
 let chart = null; // made when first shown: it needs a width
 
 const sum = (values) => values.reduce((total, value) => total + value, 0);
@@ -19,7 +20,8 @@ function showCounts({ campaign, arms }) {
   named("conversions", conversionsText(campaign.conversions), campaign.conversions);
   named("too_late", fixed(campaign.too_late), campaign.too_late);
   const median = campaign.median_delay_seconds;
-  const within = median === null ? "too few to tell how late they come" : `half of them within ${duration(median)}`;
+  const unknown = campaign.conversions < ENOUGH ? "too few to tell how late they come" : "too early to tell how late they come";
+  const within = median === null ? unknown : `half of them within ${duration(median)}`;
   named("median-delay", within, median);
   const window = duration(campaign.outcome_window_seconds);
   write(
@@ -48,7 +50,7 @@ function showCurve({ campaign, delays }) {
     byId("delay-note"),
     enough
       ? `The share of conversions that is reported by an age, learned from ${rests} so far.`
-      : `Not enough reports yet: the campaign has learned from ${rests}, and goes by what is usual until there are ten.`,
+      : `Not enough reports yet: the delays of ${rests} were learned so far, each a while after its report. Until there are ten, the campaign goes by what is usual.`,
   );
   if (!enough) return;
   const [alone, ...treatments] = delays.arms;

@@ -1,12 +1,15 @@
 // The page: which view is shown, and what the connection brings to it.
 
+import { expectActions, prepareActions, showActions } from "./actions.js";
 import { expectReport, showReport } from "./campaign.js";
 import { linkTo, nameOf, showCampaigns } from "./campaigns.js";
 import { Connection, key } from "./connection.js";
 import { byId, write } from "./dom.js";
 import { duration } from "./format.js";
+import { prepareOpen, showOpen } from "./open.js";
 
-const VIEWS = ["waiting", "key", "missing", "empty", "campaigns", "campaign"];
+const VIEWS = ["waiting", "key", "missing", "empty", "open", "campaigns", "campaign"];
+const NEW = "#/new"; // the address of the form
 let view = "waiting";
 let ticking = null;
 let lostBecause = "";
@@ -61,7 +64,7 @@ function alive() {
   if (document.activeElement === byId("try-now")) moved = true;
   byId("lost").hidden = true;
   document.body.classList.remove("stale");
-  lamp("live", "live");
+  lamp("live", "connected");
 }
 
 function lamp(state, text) {
@@ -84,10 +87,15 @@ function tellLost() {
 }
 
 const handler = {
-  answered(body) {
+  answered(body, scope) {
     alive();
     const id = campaignInAddress();
-    if (id === null) {
+    for (const link of document.querySelectorAll(".to-open")) link.hidden = scope !== "admin";
+    if (location.hash === NEW) {
+      showOpen(scope);
+      show("open");
+      title("Open a campaign");
+    } else if (id === null) {
       showCampaigns(body.campaigns);
       if (body.campaigns.length === 0) commands();
       show(body.campaigns.length === 0 ? "empty" : "campaigns");
@@ -95,6 +103,7 @@ const handler = {
     } else {
       show("campaign");
       showReport(body);
+      showActions(body, scope);
       title(body.campaign.name);
     }
     byId("forget").hidden = key.get() === null;
@@ -145,10 +154,11 @@ function follow() {
   cameFrom = shown;
   shown = id;
   if (id === null) {
-    if (cameFrom !== null && linkTo(cameFrom) !== null) show("campaigns");
+    if (location.hash !== NEW && cameFrom !== null && linkTo(cameFrom) !== null) show("campaigns");
     connection.watch("/v1/campaigns");
   } else {
     expectReport(nameOf(id));
+    expectActions();
     if (nameOf(id) !== "") show("campaign");
     connection.watch(`/v1/campaigns/${encodeURIComponent(id)}/report`);
   }
@@ -159,7 +169,7 @@ window.addEventListener("hashchange", () => {
   follow();
   scrollTo(0, 0);
   // What the page knows already is shown at once; else the answer brings the focus.
-  if (view === (shown === null ? "campaigns" : "campaign")) finishFocus();
+  if (location.hash !== NEW && view === (shown === null ? "campaigns" : "campaign")) finishFocus();
 });
 
 byId("key-form").addEventListener("submit", (event) => {
@@ -185,4 +195,9 @@ byId("forget").addEventListener("click", () => {
 
 byId("try-now").addEventListener("click", () => connection.again());
 
+prepareActions(() => connection.again(), say);
+prepareOpen((campaign) => {
+  say(`${campaign.name} is open.`);
+  location.hash = `#/campaigns/${encodeURIComponent(campaign.id)}`;
+});
 follow();

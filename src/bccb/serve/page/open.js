@@ -1,0 +1,102 @@
+// The form that opens a campaign.
+
+import { post } from "./connection.js";
+import { byId, copyOf, write } from "./dom.js";
+import { whenSent } from "./form.js";
+
+const text = (id) => byId(id).value.trim();
+const names = (list) => list.split(",").map((name) => name.trim()).filter((name) => name !== "");
+// What is not a number goes as it is: the service says what is wrong with it.
+const number = (given) => (given === "" || Number.isNaN(Number(given)) ? given : Number(given));
+
+let made = 0; // rows so far, for ids
+
+function renumber() {
+  [...byId("features").children].forEach((row, place) => {
+    row.dataset.field = `features.${place}`;
+    row.querySelector("legend").textContent = `Feature ${place + 1}`;
+  });
+}
+
+function addFeature() {
+  const row = copyOf("feature-row");
+  made += 1;
+  for (const part of ["name", "kind", "levels"]) {
+    const input = row.querySelector(`.${part}`);
+    input.id = `feature-${made}-${part}`;
+    row.querySelector(`label[data-for="${part}"]`).htmlFor = input.id;
+  }
+  const kind = row.querySelector(".kind");
+  const levels = row.querySelector(".with-levels");
+  kind.addEventListener("change", () => (levels.hidden = kind.value !== "category"));
+  row.querySelector("button").addEventListener("click", () => {
+    row.remove();
+    renumber();
+    byId("add-feature").focus();
+  });
+  byId("features").append(row);
+  renumber();
+  return row;
+}
+
+/** A number is told by its name alone; a category with its levels. */
+function feature(row) {
+  const name = row.querySelector(".name").value.trim();
+  const kind = row.querySelector(".kind").value;
+  if (kind === "number") return name;
+  return kind === "category" ? { name, kind, levels: names(row.querySelector(".levels").value) } : { name, kind };
+}
+
+function horizon() {
+  if (byId("by-users").checked) return { users: number(text("users")) };
+  const end = new Date(byId("ends-at").value);
+  const given = { ends_at: Number.isNaN(end.getTime()) ? "" : end.toISOString() };
+  return text("expected-users") === "" ? given : { ...given, expected_users: number(text("expected-users")) };
+}
+
+function body() {
+  const window = number(text("window"));
+  return {
+    name: text("name"),
+    budget: text("budget"),
+    horizon: horizon(),
+    treatments: names(byId("treatments").value),
+    features: [...byId("features").children].map(feature),
+    policy: { name: byId("policy").value },
+    outcome_window_seconds: typeof window === "number" ? window * Number(byId("window-unit").value) : window,
+  };
+}
+
+function showHorizon() {
+  byId("users-part").hidden = !byId("by-users").checked;
+  byId("time-part").hidden = byId("by-users").checked;
+}
+
+function empty() {
+  byId("open-form").reset();
+  byId("features").replaceChildren();
+  addFeature();
+  showHorizon();
+}
+
+/** Show the form, if this key may open campaigns. */
+export function showOpen(scope) {
+  byId("open-form").hidden = scope !== "admin";
+  byId("open-refused").hidden = scope === "admin";
+  write(byId("open-scope"), scope ?? "");
+}
+
+/** Wire the form; `opened` is called with the new campaign. */
+export function prepareOpen(opened) {
+  for (const id of ["by-users", "by-time"]) byId(id).addEventListener("change", showHorizon);
+  byId("add-feature").addEventListener("click", () => addFeature().querySelector("input").focus());
+  whenSent(byId("open-form"), async () => {
+    const answer = await post("/v1/campaigns", body());
+    if (answer.ok) {
+      empty();
+      opened(answer.body);
+    }
+    return answer;
+  });
+  empty();
+}

@@ -1,0 +1,224 @@
+"""What the page does: opens, pauses, resumes and closes campaigns, adds money, gives the log."""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+import polars
+import pytest
+from playwright.sync_api import Page, expect
+
+from bccb.policies import DEFAULT
+from serve.page.browser import Service, Watched, figure, needs_chromium, overflow
+
+pytestmark = [needs_chromium, pytest.mark.slow_first]
+
+
+def fill_form(page: Page, name: str) -> None:
+    page.get_by_label("Name", exact=True).first.fill(name)
+    page.get_by_label("Budget").fill("250.00")
+    page.get_by_label("Users", exact=True).fill("10000")
+    page.get_by_label("Treatments").fill("coupon, call")
+    page.get_by_role("group", name="Feature 1").get_by_label("Name").fill("age")
+
+
+def campaign_of(service: Service, page: Page) -> dict[str, Any]:
+    id_ = page.url.rpartition("/")[2]
+    answer: dict[str, Any] = httpx.get(f"{service.url}/v1/campaigns/{id_}").json()
+    return answer
+
+
+def refusal(tab: Watched) -> None:
+    """The browser reports the request that was refused."""
+    assert all("422" in each or "409" in each for each in tab.complaints), tab.complaints
+    tab.complaints.clear()
+
+
+def test_the_form_opens_a_campaign(service: Service, campaign: str, tab: Watched) -> None:
+    page = tab.page
+    page.goto(service.url)
+    page.get_by_role("link", name="Open a campaign").click()
+    expect(page.get_by_role("heading", name="Open a campaign")).to_be_focused()
+    fill_form(page, "from the page")
+    page.get_by_role("button", name="Add a feature").click()
+    page.keyboard.type("visits")  # the focus is in the new row
+    page.get_by_label("Outcome window", exact=True).fill("36")
+    page.get_by_label("Unit of the outcome window").select_option("hours")
+    page.get_by_role("button", name="Open the campaign").click()
+    expect(page.get_by_role("heading", name="from the page")).to_be_focused()
+    expect(page.locator("#campaign-status")).to_have_text("running")
+    made = campaign_of(service, page)
+    assert (made["budget"], made["horizon"]) == ("250.00", {"users": 10_000})
+    assert (made["treatments"], made["features"]) == (["coupon", "call"], ["age", "visits"])
+    assert (made["policy"]["name"], made["outcome_window_seconds"]) == (DEFAULT, 36 * 3_600)
+
+
+def test_every_policy_of_the_form_can_be_opened(service: Service, tab: Watched) -> None:
+    tab.page.goto(f"{service.url}/#/new")
+    options = tab.page.locator("#policy option")
+    expect(options.first).to_have_attribute("value", DEFAULT)
+    for name in options.evaluate_all("all => all.map((each) => each.value)"):
+        service.create(f"with {name}", policy={"name": name})
+
+
+def test_a_mistake_is_said_beside_its_field(service: Service, campaign: str, tab: Watched) -> None:
+    page = tab.page
+    page.goto(f"{service.url}/#/new")
+    fill_form(page, "spring")  # which is taken
+    send = page.get_by_role("button", name="Open the campaign")
+    for label, mistake, wrong, words, right in (
+        ("Budget", "#budget-mistake", "much", "budget is 'much'", "250.00"),
+        ("Users", "#users-mistake", "0", "horizon.users is 0", "10000"),
+        ("Treatments", "#treatments-mistake", "coupon, coupon", "named once", "coupon"),
+        ("Outcome window", "#window-mistake", "-1", "outcome_window_seconds is -86400", "7"),
+        ("Name", "#name-mistake", "spring", "another campaign with the name", "not taken yet"),
+    ):
+        field = page.get_by_label(label, exact=True).first
+        field.fill(wrong)
+        send.click()
+        expect(page.locator(mistake)).to_contain_text(words)
+        expect(field).to_be_focused()
+        expect(field).to_have_attribute("aria-invalid", "true")
+        assert page.locator(".mistake:visible").count() == 1
+        field.fill(right)
+    feature = page.get_by_role("group", name="Feature 1")
+    feature.get_by_label("Name").fill("")
+    send.click()
+    expect(feature.get_by_role("alert")).to_contain_text("features.0")
+    feature.get_by_role("button", name="Remove").click()
+    page.get_by_label("until a time").check()
+    send.click()
+    expect(page.locator("#ends-mistake")).to_contain_text("horizon.ends_at")
+    page.get_by_label("Ends").fill("2099-12-31T18:00")
+    send.click()
+    expect(page.get_by_role("heading", name="not taken yet")).to_be_visible()
+    assert campaign_of(service, page)["horizon"]["ends_at"].startswith("2099-12-31")
+    refusal(tab)
+
+
+def test_a_campaign_is_paused_resumed_and_closed(service: Service, tab: Watched) -> None:
+    page = tab.page
+    page.goto(f"{service.url}/#/campaigns/{service.create('to be closed')}")
+    status = page.locator("#campaign-status")
+    page.get_by_role("button", name="Pause").click()
+    expect(status).to_have_text("paused")
+    expect(page.locator("#announcement")).to_contain_text("Paused")
+    page.get_by_role("button", name="Resume").click()
+    expect(status).to_have_text("running")
+    page.get_by_role("button", name="Close", exact=True).click()
+    keep = page.get_by_role("button", name="Keep it")
+    expect(keep).to_be_focused()
+    keep.click()
+    assert campaign_of(service, page)["status"] == "running"
+    page.get_by_role("button", name="Close", exact=True).click()
+    page.get_by_role("button", name="Close for good").click()
+    expect(status).to_have_text("closed")
+    expect(page.get_by_role("button", name="Add money")).to_be_hidden()
+    expect(page.get_by_role("button", name=re.compile("CSV"))).to_be_visible()
+
+
+def test_money_is_added_once_however_often_it_is_pressed(service: Service, tab: Watched) -> None:
+    page = tab.page
+    page.goto(f"{service.url}/#/campaigns/{service.create('to be fed')}")
+    page.get_by_role("button", name="Add money").click()
+    amount = page.get_by_label("Amount")
+    expect(amount).to_be_focused()
+    amount.fill("a lot")
+    page.keyboard.press("Enter")
+    expect(page.locator("#add-mistake")).to_contain_text("add is 'a lot'")
+    amount.fill("12.50")
+    page.get_by_role("button", name="Add", exact=True).dblclick()
+    expect(page.locator("#add-dialog")).to_be_hidden()
+    expect(figure(page, "budget")).to_have_text("62.50")
+    assert campaign_of(service, page)["budget"] == "62.50"
+    refusal(tab)
+
+
+def test_the_log_is_downloaded(
+    service: Service, campaign: str, tab: Watched, tmp_path: Path
+) -> None:
+    page = tab.page
+    page.goto(f"{service.url}/#/campaigns/{campaign}")
+    for kind in ("csv", "parquet"):
+        with page.expect_download() as download:
+            page.locator(f"#log-{kind}").click()
+        assert download.value.suggested_filename == f"{campaign}.{kind}"
+        download.value.save_as(tmp_path / f"log.{kind}")
+    with (tmp_path / "log.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    frame = polars.read_parquet(tmp_path / "log.parquet")
+    assert [row["decision_id"] for row in rows] == frame["decision_id"].to_list()
+    assert list(rows[0]) == frame.columns
+
+
+def test_money_that_is_gone_is_said_in_the_list_and_on_the_board(
+    service: Service, tab: Watched
+) -> None:
+    page = tab.page
+    campaign = service.create("poor", budget="1.00", policy={"name": "treat-all"})
+    service.drive(campaign, 0, 20)
+    page.goto(service.url)
+    row = page.locator(f'[data-campaign="{campaign}"]')
+    expect(row.locator(".status")).to_have_text("money gone")
+    row.get_by_role("link").click()
+    expect(page.locator("#campaign-status")).to_have_text("money gone")
+    expect(page.locator('[data-alert="money_gone"]')).to_contain_text("is treated without more")
+    expect(figure(page, "money-ends-at")).to_have_text("gone")
+    page.set_viewport_size({"width": 360, "height": 740})
+    assert overflow(page) <= 0
+    page.get_by_role("button", name="Add money").click()
+    page.get_by_label("Amount").fill("100")
+    page.keyboard.press("Enter")
+    expect(page.locator("#campaign-status")).to_have_text("running")
+    expect(page.locator("#alerts")).to_be_hidden()
+
+
+def test_a_key_that_may_only_read_is_offered_no_changes(fresh: Service, tab: Watched) -> None:
+    campaign = fresh.create("locked")
+    fresh.stop()
+    reads, manages = fresh.make_key("read"), fresh.make_key("admin")
+    fresh.start()
+    page = tab.page
+    changes = ("Pause", "Add money", "Close")
+    for key, mine in ((reads, False), (manages, True)):
+        page.goto(f"{fresh.url}/#/campaigns/{campaign}")
+        page.get_by_label("Key", exact=True).fill(key)
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("button", name=re.compile("CSV"))).to_be_visible()
+        for name in changes:
+            expect(page.get_by_role("button", name=name, exact=True)).to_be_visible(visible=mine)
+        page.get_by_role("link", name="All campaigns").click()
+        link = page.get_by_role("link", name="Open a campaign")
+        expect(page.get_by_role("heading", name="Campaigns")).to_be_visible()
+        expect(link).to_be_visible(visible=mine)
+        page.goto(f"{fresh.url}/#/new")
+        expect(page.get_by_role("heading", name="Open a campaign")).to_be_visible()
+        expect(page.locator("#open-form")).to_be_visible(visible=mine)
+        expect(page.locator("#open-refused")).to_be_visible(visible=not mine)
+        page.get_by_role("button", name="Forget key").click()
+    tab.complaints.clear()  # the browser reports each 401
+
+
+def test_an_action_that_is_refused_says_why(service: Service, tab: Watched) -> None:
+    page = tab.page
+    campaign = service.create("closed elsewhere")
+    tab.stop_the_clock()
+    page.goto(f"{service.url}/#/campaigns/{campaign}")
+    page.get_by_role("button", name="Pause").wait_for()
+    assert httpx.post(f"{service.url}/v1/campaigns/{campaign}/close").is_success
+    page.get_by_role("button", name="Pause").click()
+    expect(page.locator("#actions-mistake")).to_contain_text("is closed, which is for good")
+    refusal(tab)
+
+
+def test_the_form_fits_a_phone(service: Service, tab: Watched) -> None:
+    page = tab.page
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.goto(f"{service.url}/#/new")
+    page.get_by_label("Kind").select_option("category")
+    expect(page.get_by_label("Levels, separated by commas")).to_be_visible()
+    assert overflow(page) <= 0
