@@ -14,7 +14,7 @@ from bccb.fitting import FitJob, Fitted, Refitting
 from bccb.intervals import Interval
 from bccb.kernels import counts as count
 from bccb.kernels.counts import MOST_USERS
-from bccb.kernels.sample import view_sample
+from bccb.kernels.sample import Sample, view_sample
 from bccb.kernels.store import Store, is_due, unused, view_store, whole_memory
 from bccb.kernels.users import first_refused, refusal
 from bccb.money import MICROS, MOST_MONEY
@@ -136,13 +136,22 @@ class Machine:
             sample = view_sample(self.memory[self.counts[count.END] :], self.features)
             sample.cancelled[0] = MOST_USERS  # more than are ever treated: no count agrees
 
+    def sample(self) -> Sample | None:
+        """The sample of treated users, without free places; None where there is none, or nobody."""
+        if not (self.treated or 0) > 0:
+            return None
+        sample = view_sample(self.memory[self.counts[count.END] :], self.features)
+        m = min(int(sample.treated[0]), len(sample.arm))
+        return sample._replace(arm=sample.arm[:m], x=sample.x[:m])
+
     def estimated(self) -> Interval | None:
         """What the treatments caused, by the posterior; None where the estimator has none."""
         if not self.composition.has_posterior:
             return None
-        sample = view_sample(self.memory[self.counts[count.END] :], self.features)
-        m = min(int(sample.treated[0]), len(sample.arm))
-        return self.estimate(sample.x[:m], sample.arm[:m], self.treated or 0)
+        sample = self.sample()
+        if sample is None:
+            return Interval(0.0, 0.0, 0.0)
+        return self.estimate(sample.x, sample.arm, self.treated or 0)
 
     def estimate(self, xs: Floats, arms: Floats, users: int) -> Interval:
         """The effects of treatments ``arms`` on ``users`` users, for whom a sample ``xs`` stands.
