@@ -8,14 +8,15 @@ from typing import Annotated
 import typer
 
 from bccb.cli.columns import print_notes, takes_columns
-from bccb.cli.console import out, progress_bar, table, write_json
-from bccb.cli.options import FORMATS, JsonFile, check_policies
+from bccb.cli.console import out, progress_bar, table, write_html, write_json
+from bccb.cli.options import FORMATS, HtmlFile, JsonFile, check_policies
 from bccb.data import Columns
 from bccb.data.readers import read_finished
 from bccb.errors import InputError
 from bccb.evaluate.evaluation import Evaluation, evaluate_with_others, unsuitable
 from bccb.money import budget_in_micros
 from bccb.policies import POLICIES
+from bccb.report.result_page import evaluation_page
 from bccb.report.results import evaluation_rows
 from bccb.report.wording import caused_lines
 from bccb.types import Log
@@ -37,6 +38,7 @@ def command(
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of the other policies' own draws.")] = 0,
     json_file: JsonFile = None,
+    html_file: HtmlFile = None,
 ) -> None:
     """Estimate the conversions that the decisions of a log caused, and what each cost.
 
@@ -65,9 +67,12 @@ def command(
         evaluations = evaluate_with_others(log, names, budget, seed, progress=show)
     write_json(json_file, [one.figures() for one in evaluations])
     rows, groups = evaluation_rows(evaluations)
-    out.print(table(rows, f"{file.name}: {log.users:,} users", groups))
+    title = f"{file.name}: {log.users:,} users"
+    out.print(table(rows, title, groups))
     whole = "open" not in reading.unfinished
-    _print_notes(log, evaluations, whole, [unsuitable(name) for name in policy or POLICIES])
+    with out.remembering() as said:
+        _print_notes(log, evaluations, whole, [unsuitable(name) for name in policy or POLICIES])
+    write_html(html_file, lambda: evaluation_page(title, log, evaluations, said))
 
 
 def _print_notes(log: Log, evaluations: list[Evaluation], whole: bool, left_out: list[str]) -> None:
