@@ -81,7 +81,7 @@ def test_several_budgets_are_drawn_as_lines() -> None:
     ]
     page = comparison_page("two budgets", summary, [])
     assert "Conversions caused against budget" in page
-    assert "Budget ($)" in page
+    assert "Budget (currency units)" in page
 
 
 def trial(probabilities: bool, treatments: int = 1) -> Log:

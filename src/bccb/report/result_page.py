@@ -43,7 +43,7 @@ def comparison_page(
             }
             for line in summary
         ]
-        figure = conversions_by_budget(rows, CAUSED)
+        figure = conversions_by_budget(rows, CAUSED, "currency units")
     else:
         ordered = sorted(summary, key=lambda line: -line.incremental)
         bars = [_summary_bar(line) for line in ordered]
