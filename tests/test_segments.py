@@ -13,7 +13,7 @@ def of_numbers(values: list[float] | Floats, weights: Floats | None = None) -> l
     """How many users each segment of a number has."""
     x = np.asarray(values, np.float64)[:, None]
     (only,) = segments_of(x, plain(["x"]), weights)
-    return np.bincount(only.places(x), minlength=len(only.labels)).tolist()
+    return [int(n) for n in np.bincount(only.places(x), minlength=len(only.labels))]
 
 
 def test_numbers_are_cut_into_thirds() -> None:

@@ -34,7 +34,8 @@ class Remembering(Console):
     @contextmanager
     def remembering(self) -> Iterator[list[str]]:
         """The sentences that are printed meanwhile."""
-        self.said = said = []
+        said: list[str] = []
+        self.said = said
         try:
             yield said
         finally:

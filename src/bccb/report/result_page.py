@@ -27,7 +27,7 @@ LEARNED = (
 
 def comparison_page(
     title: str,
-    summary: Sequence[Summary] | Sequence[LiveSummary],
+    summary: Sequence[Summary | LiveSummary],
     said: Sequence[str],
     more: Sequence[Section] = (),
 ) -> str:
@@ -81,9 +81,7 @@ def _replayed(trial: Trial, name: str, budget: float, seed: int) -> list[Section
     return segment_sections(segmented(*made), who)
 
 
-def _comparison_rows(
-    summary: Sequence[Summary] | Sequence[LiveSummary],
-) -> list[dict[str, str]]:
+def _comparison_rows(summary: Sequence[Summary | LiveSummary]) -> list[dict[str, str]]:
     replays = [line for line in summary if isinstance(line, Summary)]
     lives = [line for line in summary if isinstance(line, LiveSummary)]
     return summary_rows(replays) if replays else live_rows(lives)
@@ -91,8 +89,10 @@ def _comparison_rows(
 
 def _summary_bar(line: Summary | LiveSummary) -> Bar:
     deviation, mean = line.incremental_deviation, line.incremental
-    ends = (None, None) if deviation is None else (mean - deviation, mean + deviation)
-    return Bar(line.policy, mean, *ends, f"{line.spend:,.0f} spent")
+    spent = f"{line.spend:,.0f} spent"
+    if deviation is None:
+        return Bar(line.policy, mean, beside=spent)
+    return Bar(line.policy, mean, mean - deviation, mean + deviation, spent)
 
 
 def evaluation_page(

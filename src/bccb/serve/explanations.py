@@ -1,4 +1,4 @@
-"""What the policy of a campaign has learned, computed beside the campaign, which goes on meanwhile."""
+"""What the policy of a campaign has learned, computed on a copy while the campaign goes on."""
 
 from __future__ import annotations
 
