@@ -30,11 +30,10 @@ from bccb import checks
 from bccb.encoding import Encoding, Kind
 from bccb.errors import InputError, StateError
 from bccb.intervals import QUANTILE, Interval, wilson
-from bccb.kernels import counts as count
 from bccb.kernels.sample import Sample
 from bccb.kernels.slots import MISFIT
 from bccb.kernels.store import rows_of
-from bccb.machine import Machine
+from bccb.machine import Effects, Machine
 from bccb.segments import Segments, named, segments_of
 from bccb.types import Floats, Ints
 
@@ -168,12 +167,8 @@ def _kept(machine: Machine) -> tuple[Floats, Floats]:
 
 def _most(machine: Machine) -> int:
     """How many users: fewer with very many features."""
-    return int(min(MOST_ROWS, max(MOST_NUMBERS // _weights(machine), FEWEST_ROWS)))
-
-
-def _weights(machine: Machine) -> int:
-    """How many weights the model has."""
-    return len(_covariance(machine, machine.memory))
+    weights = len(machine.effects(np.empty((0, machine.features)), 0).covariance)
+    return min(MOST_ROWS, max(MOST_NUMBERS // weights, FEWEST_ROWS))
 
 
 def _sampled(x: Floats, weights: Floats, most: int) -> tuple[Floats, Floats]:
@@ -188,15 +183,6 @@ def _sampled(x: Floats, weights: Floats, most: int) -> tuple[Floats, Floats]:
 # Effects
 
 
-def _covariance(machine: Machine, memory: Floats) -> Floats:
-    estimator, (at, end) = machine.composition.components[0], machine.counts[ESTIMATOR].tolist()
-    state = estimator.layout.view(memory[at:end], machine.features, machine.treatments)
-    return np.asarray(state.covariance)
-
-
-ESTIMATOR = [count.AT_ESTIMATOR, count.AT_EXPLORER]
-
-
 class _Sums(NamedTuple):
     """The average effect over the users of a segment, and what its variance is made of."""
 
@@ -206,38 +192,28 @@ class _Sums(NamedTuple):
     sampling: float  # variance, because the users are a sample
 
 
-class _Effects:
-    """The effects of one treatment on all users."""
+def _sums(effects: Effects, weights: Floats) -> _Sums:
+    """The average over users with these weights."""
+    value = float(weights @ effects.effects)
+    sampling = float(weights**2 @ (effects.effects - value) ** 2)
+    return _Sums(value, weights @ effects.gradients, float(weights @ effects.slopes), sampling)
 
-    def __init__(self, machine: Machine, k: int, x: Floats) -> None:
-        # of a copy: kernels use parts of the memory as work space
-        memory = machine.memory[: machine.counts[count.AT_EXPLORER]].copy()
-        self.covariance = _covariance(machine, memory)
-        self.effects, self.slopes = np.empty((2, len(x)))
-        self.gradients = np.empty((len(x), len(self.covariance)))
-        machine.kernels["write_effects"](
-            *(machine.counts, memory, x, k, self.effects, self.slopes, self.gradients)
-        )
 
-    def sums(self, weights: Floats) -> _Sums:
-        value = float(weights @ self.effects)
-        sampling = float(weights**2 @ (self.effects - value) ** 2)
-        return _Sums(value, weights @ self.gradients, float(weights @ self.slopes), sampling)
+def _interval(effects: Effects, sums: _Sums, quantile: float = QUANTILE) -> Interval:
+    variance = max(float(sums.gradient @ effects.covariance @ sums.gradient), 0.0)
+    reach = quantile * math.sqrt(variance + (MISFIT * sums.slope) ** 2 + sums.sampling)
+    return Interval(sums.value, sums.value - reach, sums.value + reach)
 
-    def interval(self, sums: _Sums, quantile: float = QUANTILE) -> Interval:
-        variance = max(float(sums.gradient @ self.covariance @ sums.gradient), 0.0)
-        reach = quantile * math.sqrt(variance + (MISFIT * sums.slope) ** 2 + sums.sampling)
-        return Interval(sums.value, sums.value - reach, sums.value + reach)
 
-    def difference(self, most: _Sums, least: _Sums, pairs: int) -> Interval:
-        """That of two segments, chosen among so many pairs (Bonferroni)."""
-        apart = _Sums(
-            most.value - least.value,
-            most.gradient - least.gradient,
-            most.slope - least.slope,
-            most.sampling + least.sampling,
-        )
-        return self.interval(apart, NormalDist().inv_cdf(1.0 - 0.025 / pairs))
+def _difference(effects: Effects, most: _Sums, least: _Sums, pairs: int) -> Interval:
+    """That of two segments, chosen among so many pairs (Bonferroni)."""
+    apart = _Sums(
+        most.value - least.value,
+        most.gradient - least.gradient,
+        most.slope - least.slope,
+        most.sampling + least.sampling,
+    )
+    return _interval(effects, apart, NormalDist().inv_cdf(1.0 - 0.025 / pairs))
 
 
 class _Treated:
@@ -270,15 +246,15 @@ def _treatment(
     segments: Sequence[Segments],
     counted: _Treated | None,
 ) -> TreatmentEffects:
-    effects = _Effects(machine, k, x)
+    effects = machine.effects(x, k)
     features = [_feature(each, effects, k, each.places(x), weights, counted) for each in segments]
     features.sort(key=lambda feature: -feature.difference.low)
-    return TreatmentEffects(k + 1, effects.interval(effects.sums(weights)), tuple(features))
+    return TreatmentEffects(k + 1, _interval(effects, _sums(effects, weights)), tuple(features))
 
 
 def _feature(
     segments: Segments,
-    effects: _Effects,
+    effects: Effects,
     k: int,
     places: Ints,
     weights: Floats,
@@ -288,7 +264,7 @@ def _feature(
         [np.where(places == place, weights, 0.0) for place in range(len(segments.labels))]
     )
     shares = own.sum(axis=1)
-    sums = [effects.sums(each / share) for each, share in zip(own, shares, strict=True)]
+    sums = [_sums(effects, each / share) for each, share in zip(own, shares, strict=True)]
     treated: Sequence[Interval | None] = [None] * len(sums)
     if counted is not None:
         treated = counted.shares(k, segments, shares)
@@ -299,12 +275,12 @@ def _feature(
         feature=segments.feature,
         kind=segments.kind,
         segments=tuple(
-            Segment(name, float(share), effects.interval(each), got)
+            Segment(name, float(share), _interval(effects, each), got)
             for name, share, each, got in zip(segments.labels, shares, sums, treated, strict=True)
         ),
         most=segments.labels[most],
         least=segments.labels[least],
-        difference=effects.difference(sums[most], sums[least], pairs),
+        difference=_difference(effects, sums[most], sums[least], pairs),
     )
 
 

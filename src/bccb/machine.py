@@ -36,6 +36,15 @@ class Steps(NamedTuple):
     traces: Floats  # to learn by
 
 
+class Effects(NamedTuple):
+    """The effects of a treatment on n users, by a model with D weights."""
+
+    effects: Floats  # (n,)
+    slopes: Floats  # (n,), of the rate without treatment in its logit
+    gradients: Floats  # (n, D), of the effects in the weights
+    covariance: Floats  # (D, D), of the weights
+
+
 class Machine:
     """Decides and learns. Its caller keeps track of the decisions that wait for outcomes.
 
@@ -163,6 +172,21 @@ class Machine:
         sums = self.kernels["sum_over"](self.counts, memory, xs, arms)
         return interval_of(users, len(xs), *sums)
 
+    def effects(self, xs: Floats, k: int) -> Effects:
+        """The effects of treatment k + 1 on users with features ``xs``, and what they depend on.
+
+        The estimator must have a posterior of its weights.
+        """
+        # of a copy: kernels use parts of the memory as work space
+        memory = self.memory[: self.counts[count.AT_EXPLORER]].copy()
+        estimator = memory[self.counts[count.AT_ESTIMATOR] :]
+        layout = self.composition.components[0].layout
+        covariance = layout.view(estimator, self.features, self.treatments).covariance
+        effects, slopes = np.empty((2, len(xs)))
+        gradients = np.empty((len(xs), len(covariance)))
+        self.kernels["write_effects"](self.counts, memory, xs, k, effects, slopes, gradients)
+        return Effects(effects, slopes, gradients, covariance)
+
     def expect(self, users: float) -> None:
         """Expect this many more users from now on; replaces the expectation so far.
 
@@ -216,6 +240,8 @@ class Machine:
         copy.probabilities(made.traces, made.actions)
         copy.probability(made.traces[0], 1)
         copy.estimated()
+        if self.composition.explains:
+            copy.effects(np.zeros((1, self.features)), 0)
         copy.learn_outcome(made.traces[0], 1, 0.0)
         if self.composition.refitted:
             copy.refitting().catch_up_once()
