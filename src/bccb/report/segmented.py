@@ -60,10 +60,10 @@ def segmented(log: Log, actions: Ints) -> tuple[Segmented, ...]:
     Empty where the log does not allow to learn effects: without features, or with far too many.
 
     >>> from bccb.data import simulate
-    >>> log = simulate(5_000, seed=1, outcome="visit")
+    >>> log = simulate(500, seed=1, outcome="visit")
     >>> (only,) = segmented(log, log.actions)
     >>> round(sum(segment.spend for segment in only.features[0].segments))
-    3337
+    317
     """
     policy = _taught(log)
     if policy is None:
