@@ -77,6 +77,27 @@ def test_the_ridge_sum_is_that_of_the_textbook() -> None:
     assert variance == pytest.approx(expected_variance)
 
 
+@pytest.mark.parametrize("name", ["pooled-bayes", "pooled-trees"])
+def test_the_effects_of_single_users_add_up_to_the_sum(name: str) -> None:
+    policy = bccb.make(name, budget=50, horizon=200, features=2, treatments=2, seed=1)
+    draw = np.random.default_rng(5)
+    for x in draw.normal(size=(100, 2)):
+        decision = policy.decide(x, [0.5, 0.7])
+        policy.observe(decision, float(draw.random() < 0.1 + 0.2 * decision.action))
+    xs = draw.normal(size=(20, 2))
+    for k in range(2):
+        single = policy.effects(xs, k)
+        arms = np.full(20, k + 1.0)
+        total, variance, squares = policy.kernels["sum_over"](
+            policy.counts, policy.memory.copy(), xs, arms
+        )
+        assert single.effects.sum() == pytest.approx(total)
+        assert (single.effects**2).sum() == pytest.approx(squares)
+        g = single.gradients.sum(axis=0)
+        misfit = 0.1 * single.slopes.sum()
+        assert g @ single.covariance @ g + misfit**2 == pytest.approx(variance)
+
+
 def test_a_sample_adds_its_own_uncertainty() -> None:
     whole = interval_of(N=100, m=100, total=5.0, variance=1.0, squares=1.0)
     part = interval_of(N=1_000, m=100, total=5.0, variance=1.0, squares=1.0)

@@ -53,6 +53,8 @@ def changed(before: dict[Part, str], after: dict[Part, str]) -> set[Part]:
         ("ledger/event.py", {CAMPAIGN}),
         ("serve/routes.py", set()),
         ("ledger/sqlite/ledger.py", set()),
+        ("explanation.py", set()),
+        ("segments.py", set()),
         ("cli/console.py", set()),
         ("report/html.py", set()),
     ],

@@ -28,7 +28,7 @@ TEMPLATES: tuple[Callable[..., Any], ...] = (
     *(drivers.observe, drivers.observe_many, drivers.absorb, drivers.rehearse),
     *(drivers.probability, drivers.probabilities),
     *(ageing.add_weight, ageing.age, ageing.end),
-    estimated.sum_over,
+    *(estimated.sum_over, estimated.write_effects),
 )
 
 
@@ -55,6 +55,11 @@ class Composition:
     def has_posterior(self) -> bool:
         """Whether the estimator can sum effects, with their uncertainty."""
         return "sum_effects" in self.components[0].kernels
+
+    @property
+    def explains(self) -> bool:
+        """Whether the estimator tells each user's effect, with what it depends on."""
+        return "effect_of" in self.components[0].kernels
 
     @property
     def refitted(self) -> bool:

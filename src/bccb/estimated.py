@@ -22,7 +22,7 @@ from bccb.kernels.counts import AT_ESTIMATOR, AT_EXPLORER, FEATURES, TREATMENTS
 from bccb.kernels.jit import jit
 from bccb.kernels.scaling import standardise as prepare
 from bccb.kernels.scaling import view_scaler
-from bccb.kernels.slots import sum_effects, view_estimator
+from bccb.kernels.slots import effect_of, sum_effects, view_estimator
 from bccb.types import Floats, Ints
 
 COPIES = 1  # of each feature, in what the estimator reads
@@ -38,6 +38,20 @@ def sum_over(counts: Ints, memory: Floats, xs: Floats, arms: Floats) -> tuple[fl
     for i in range(xs.shape[0]):
         prepare(scaler, xs[i], zs[i])
     return sum_effects(estimator, zs, arms)
+
+
+@jit
+def write_effects(
+    counts: Ints, memory: Floats, xs: Floats, k: int, effects: Floats, slopes: Floats, G: Floats
+) -> None:
+    """The effects of treatment k + 1 on users with features ``xs``, and the rows of gradients G."""
+    d, K = counts[FEATURES], counts[TREATMENTS]
+    scaler = view_scaler(memory[: counts[AT_ESTIMATOR]], d)
+    estimator: Any = view_estimator(memory[counts[AT_ESTIMATOR] : counts[AT_EXPLORER]], d, K)
+    z = np.empty(COPIES * d + 1)
+    for i in range(xs.shape[0]):
+        prepare(scaler, xs[i], z)
+        effects[i], slopes[i] = effect_of(estimator, z, k, G[i])
 
 
 def interval_of(N: float, m: float, total: float, variance: float, squares: float) -> Interval:

@@ -14,7 +14,7 @@ from bccb.fitting import FitJob, Fitted, Refitting
 from bccb.intervals import Interval
 from bccb.kernels import counts as count
 from bccb.kernels.counts import MOST_USERS
-from bccb.kernels.sample import view_sample
+from bccb.kernels.sample import Sample, view_sample
 from bccb.kernels.store import Store, is_due, unused, view_store, whole_memory
 from bccb.kernels.users import first_refused, refusal
 from bccb.money import MICROS, MOST_MONEY
@@ -34,6 +34,15 @@ class Steps(NamedTuple):
     prices: Floats
     scores: Floats
     traces: Floats  # to learn by
+
+
+class Effects(NamedTuple):
+    """The effects of a treatment on n users, by a model with D weights."""
+
+    effects: Floats  # (n,)
+    slopes: Floats  # (n,), of the rate without treatment in its logit
+    gradients: Floats  # (n, D), of the effects in the weights
+    covariance: Floats  # (D, D), of the weights
 
 
 class Machine:
@@ -138,13 +147,22 @@ class Machine:
             sample = view_sample(self.memory[self.counts[count.END] :], self.features)
             sample.cancelled[0] = MOST_USERS  # more than are ever treated: no count agrees
 
+    def sample(self) -> Sample | None:
+        """The sample of treated users, without free places; None where there is none, or nobody."""
+        if not (self.treated or 0) > 0:
+            return None
+        sample = view_sample(self.memory[self.counts[count.END] :], self.features)
+        m = min(int(sample.treated[0]), len(sample.arm))
+        return sample._replace(arm=sample.arm[:m], x=sample.x[:m])
+
     def estimated(self) -> Interval | None:
         """What the treatments caused, by the posterior; None where the estimator has none."""
         if not self.composition.has_posterior:
             return None
-        sample = view_sample(self.memory[self.counts[count.END] :], self.features)
-        m = min(int(sample.treated[0]), len(sample.arm))
-        return self.estimate(sample.x[:m], sample.arm[:m], self.treated or 0)
+        sample = self.sample()
+        if sample is None:
+            return Interval(0.0, 0.0, 0.0)
+        return self.estimate(sample.x, sample.arm, self.treated or 0)
 
     def estimate(self, xs: Floats, arms: Floats, users: int) -> Interval:
         """The effects of treatments ``arms`` on ``users`` users, for whom a sample ``xs`` stands.
@@ -155,6 +173,21 @@ class Machine:
         memory = self.memory[: self.counts[count.AT_EXPLORER]].copy()
         sums = self.kernels["sum_over"](self.counts, memory, xs, arms)
         return interval_of(users, len(xs), *sums)
+
+    def effects(self, xs: Floats, k: int) -> Effects:
+        """The effects of treatment k + 1 on users with features ``xs``, and what they depend on.
+
+        The estimator must have a posterior of its weights.
+        """
+        # of a copy: kernels use parts of the memory as work space
+        memory = self.memory[: self.counts[count.AT_EXPLORER]].copy()
+        estimator = memory[self.counts[count.AT_ESTIMATOR] :]
+        layout = self.composition.components[0].layout
+        covariance = layout.view(estimator, self.features, self.treatments).covariance
+        effects, slopes = np.empty((2, len(xs)))
+        gradients = np.empty((len(xs), len(covariance)))
+        self.kernels["write_effects"](self.counts, memory, xs, k, effects, slopes, gradients)
+        return Effects(effects, slopes, gradients, covariance)
 
     def expect(self, users: float) -> None:
         """Expect this many more users from now on; replaces the expectation so far.
@@ -209,6 +242,8 @@ class Machine:
         copy.probabilities(made.traces, made.actions)
         copy.probability(made.traces[0], 1)
         copy.estimated()
+        if self.composition.explains:
+            copy.effects(np.zeros((1, self.features)), 0)
         copy.learn_outcome(made.traces[0], 1, 0.0)
         if self.composition.refitted:
             copy.refitting().catch_up_once()

@@ -14,7 +14,9 @@ from bccb import checks
 from bccb.caused import Caused
 from bccb.composition import Composition
 from bccb.decision import Decision, Origin
+from bccb.encoding import Encoding
 from bccb.errors import InputError, StateError
+from bccb.explanation import Explanation, explain
 from bccb.files import written_whole
 from bccb.kernels import counts as count
 from bccb.machine import Machine
@@ -110,6 +112,30 @@ class Policy(Machine):
             None if measure is None else measure.interval(),
             0 if measure is None else measure.users,
         )
+
+    def explain(
+        self, rows: npt.ArrayLike | None = None, names: Encoding | Sequence[str] | None = None
+    ) -> Explanation:
+        """What was learned: the effect in each segment of each feature, and who is treated.
+
+        For policies with a pooled model: ``pooled-trees``, ``hybrid`` and ``pooled-bayes``. Effects
+        are averaged over ``rows``, the features of some thousand users. By default these are users
+        whose outcomes the policy keeps; ``pooled-bayes`` keeps none, and needs rows. ``names`` are
+        those of the features, or an :class:`~bccb.encoding.Encoding`, such as ``log.encoding``.
+
+        Intervals hold as far as the model fits (:mod:`bccb.explanation`). One feature in twenty
+        that has nothing to do with the effect will look clear by chance.
+
+        >>> import bccb
+        >>> policy = bccb.make(budget=100, horizon=1_000, features=1, seed=1)
+        >>> for number in range(1_000):
+        ...     decision = policy.decide([number % 2], cost=0.5)
+        ...     policy.observe(decision, outcome=float(decision.action and number % 4 == 1))
+        >>> feature = policy.explain(names=["member"]).treatments[0].features[0]
+        >>> feature.feature, feature.most, feature.is_clear
+        ('member', '1', True)
+        """
+        return explain(self, rows, names)
 
     # Deciding and learning
 

@@ -472,6 +472,48 @@ class Report(Answer, frozen=True):
     delays: Delays
 
 
+class SegmentEffect(Answer, frozen=True):
+    """Users who are alike in one feature."""
+
+    name: str
+    share: Annotated[float, Meta(description="Of all users.")]
+    effect: Annotated[Figure, Meta(description="Of the treatment on them, on average.")]
+    treated: Annotated[
+        Figure | None,
+        Meta(description="The share of them who got it; null where that was not counted."),
+    ]
+
+
+class FeatureEffect(Answer, frozen=True):
+    """The effect of a treatment in each segment of a feature."""
+
+    feature: str
+    is_clear: Annotated[bool, Meta(description="Whether the effect surely differs.")]
+    most: Annotated[str, Meta(description="The segment with the largest effect.")]
+    least: str
+    difference: Annotated[
+        Figure, Meta(description="Of these two; the interval allows for the choice.")
+    ]
+    segments: tuple[SegmentEffect, ...]
+
+
+class TreatmentEffect(Answer, frozen=True):
+    """What was learned about one treatment."""
+
+    treatment: str
+    average: Figure
+    features: Annotated[
+        tuple[FeatureEffect, ...], Meta(description="Those that matter most come first.")
+    ]
+
+
+class Explanation(Answer, frozen=True):
+    """What the policy of a campaign has learned."""
+
+    users: Annotated[int, Meta(description="Over whom effects are averaged.")]
+    treatments: tuple[TreatmentEffect, ...]
+
+
 class Problem(Answer, frozen=True):
     """What went wrong (RFC 9457)."""
 

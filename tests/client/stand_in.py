@@ -65,6 +65,24 @@ REPORT = {
 }
 
 
+SEGMENT = {"name": "above 41", "share": 0.3, "effect": RATE, "treated": None}
+
+
+FEATURE = {"feature": "age", "is_clear": True, "most": "above 41", "least": "above 41"}
+
+
+EXPLANATION = {
+    "users": 9,
+    "treatments": [
+        {
+            "treatment": "email",
+            "average": RATE,
+            "features": [FEATURE | {"difference": RATE, "segments": [SEGMENT]}],
+        }
+    ],
+}
+
+
 LOG = b"log" * 100_000
 
 
@@ -100,6 +118,8 @@ class Service:
             self.done.setdefault(body["request_id"], body["add"])
         if path.endswith("/report"):
             return REPORT
+        if path.endswith("/explanation"):
+            return EXPLANATION
         if path == "/v1/campaigns" and body is None:
             return {"campaigns": [CAMPAIGN]}
         return CAMPAIGN

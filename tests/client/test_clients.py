@@ -46,6 +46,8 @@ def test_every_answer_is_read_into_its_type(service: Service, connect: Connect) 
     assert [arm.treatment for arm in report.arms] == [None, "email"]
     assert report.arms[0].rate.high == 0.9
     assert report.arms[1].rate is report.campaign.caused is None
+    (learned,) = client.explanation(campaign).treatments
+    assert learned.features[0].segments[0].effect.high == 0.9
     assert report.series.at == (1.5,)
     assert report.delays.arms[0].shares == (0.25, 1.0)
     assert client.report_outcome(campaign, "a", 1).status == "recorded"

@@ -12,7 +12,7 @@ from bccb.kernels.component import Component
 from bccb.pacers import PACERS
 
 SLOTS = {
-    "estimator": {"predict", "learn_estimator", "sum_effects"},
+    "estimator": {"predict", "learn_estimator", "effect_of", "sum_effects"},
     "explorer": {"explore", "learn_explorer", "reserve", "chance"},
     "pacer": {"note_arrival", "note_unknown", "forecast", "price"},
 }

@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from bccb.cli.columns import read_with_notes, takes_columns
-from bccb.cli.console import out, progress_bar, table, write_json
-from bccb.cli.options import CORES, FORMATS, SEEDS, Jobs, JsonFile, Seeds, parse_seeds
+from bccb.cli.console import out, progress_bar, table, write_html, write_json
+from bccb.cli.options import CORES, FORMATS, SEEDS, HtmlFile, Jobs, JsonFile, Seeds, parse_seeds
 from bccb.data import Columns
 from bccb.data.simulator import Outcome
 from bccb.errors import InputError
 from bccb.evaluate.advice import Advice, advise
+from bccb.report.result_page import advice_page
 from bccb.report.results import rival_rows
 from bccb.report.wording import code, remarks, sentence, worth_lines
 from bccb.types import Log
@@ -41,6 +42,7 @@ def command(
     seeds: Seeds = SEEDS,
     jobs: Jobs = CORES,
     json_file: JsonFile = None,
+    html_file: HtmlFile = None,
 ) -> None:
     """Recommend a policy for your budget, your users and the history you have.
 
@@ -67,7 +69,9 @@ def command(
         )
     words = {"sentence": sentence(advice), "effects": worth_lines(advice), "code": code(advice)}
     write_json(json_file, {**words, **advice.figures()})
-    _print(advice)
+    with out.remembering() as said:
+        _print(advice)
+    write_html(html_file, lambda: advice_page(advice, past, said))
 
 
 def _history(

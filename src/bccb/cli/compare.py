@@ -9,11 +9,12 @@ from typing import Annotated
 import typer
 
 from bccb.cli.columns import print_notes, takes_columns
-from bccb.cli.console import notes, out, progress_bar, table, write_json
+from bccb.cli.console import notes, out, progress_bar, table, write_html, write_json
 from bccb.cli.options import (
     CORES,
     SEEDS,
     DataFile,
+    HtmlFile,
     Jobs,
     JsonFile,
     Seeds,
@@ -30,6 +31,7 @@ from bccb.evaluate.live_comparison import Lateness, LiveSummary, compare_live, s
 from bccb.evaluate.trials import LoggedTrials, SimulatedTrials, Trial, WorldTrials
 from bccb.money import LEAST_COST, MICROS, budget_in_micros
 from bccb.policies import POLICIES
+from bccb.report.result_page import comparison_page, comparison_segments
 from bccb.report.results import live_rows, summary_rows
 from bccb.report.wording import replay_lines
 
@@ -93,6 +95,7 @@ def command(
     ] = None,
     jobs: Jobs = CORES,
     json_file: JsonFile = None,
+    html_file: HtmlFile = None,
 ) -> None:
     """Replay policies on a log, or on the built-in simulator, and print one table.
 
@@ -132,11 +135,20 @@ def command(
         shared = trials.log if isinstance(trials, LoggedTrials) else None
         summary = summarise(replays, shared)
         write_json(json_file, to_json(replays, summary))
-        _print(title, summary_rows(summary), summary)
         assert isinstance(trials, LoggedTrials | SimulatedTrials)
         rows = None if shared is None else shared.users
-        for line in replay_lines(trials.users, paid_share(replays), rows):
-            out.print(line, style="dim", highlight=False)
+        said = _print(
+            title,
+            summary_rows(summary),
+            summary,
+            replay_lines(trials.users, paid_share(replays), rows),
+        )
+        write_html(
+            html_file,
+            lambda: comparison_page(
+                title, summary, said, comparison_segments(trials, summary, seed_list[0])
+            ),
+        )
         return
     assert isinstance(trials, SimulatedTrials | WorldTrials)
     live_runs = compare_live(trials, lateness, names, budgets, seed_list, jobs)
@@ -144,7 +156,8 @@ def command(
     figures = summarise_live(lives)
     write_json(json_file, to_json(lives, figures))
     title += ", late outcomes" if lateness is not None else ""
-    _print(title, live_rows(figures), figures)
+    said = _print(title, live_rows(figures), figures)
+    write_html(html_file, lambda: comparison_page(title, figures, said))
 
 
 def _made(
@@ -160,12 +173,20 @@ def _made(
 
 
 def _print(
-    title: str, rows: list[dict[str, str]], summary: Sequence[Summary] | Sequence[LiveSummary]
-) -> None:
+    title: str,
+    rows: list[dict[str, str]],
+    summary: Sequence[Summary] | Sequence[LiveSummary],
+    lines: Sequence[str] = (),
+) -> list[str]:
+    """Print the table and what is to be said of it; the latter is returned."""
     out.print(table(rows, title, [line.budget for line in summary]))
-    for line in summary:
-        if line.note:
-            out.print(f"{line.policy} at {line.budget:,.0f}: {line.note}", style="yellow")
+    with out.remembering() as said:
+        for line in summary:
+            if line.note:
+                out.print(f"{line.policy} at {line.budget:,.0f}: {line.note}", style="yellow")
+        for text in lines:
+            out.print(text, style="dim", highlight=False)
+    return said
 
 
 def _lateness(

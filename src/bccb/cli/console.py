@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
@@ -19,8 +19,31 @@ from bccb.evaluate.parallel import OnProgress
 from bccb.files import written_whole
 from bccb.report.columns import is_text
 
+
+class Remembering(Console):
+    """A console that remembers its sentences, so that a page can say the same."""
+
+    said: list[str] | None = None
+
+    def print(self, *objects: Any, **look: Any) -> None:
+        """Print, and remember what is text."""
+        if self.said is not None:
+            self.said += [each for each in objects if isinstance(each, str)]
+        super().print(*objects, **look)
+
+    @contextmanager
+    def remembering(self) -> Iterator[list[str]]:
+        """The sentences that are printed meanwhile."""
+        said: list[str] = []
+        self.said = said
+        try:
+            yield said
+        finally:
+            self.said = None
+
+
 # No markup: names of features and files may hold brackets.
-out, notes = Console(markup=False), Console(stderr=True, markup=False)
+out, notes = Remembering(markup=False), Console(stderr=True, markup=False)
 
 FIRST_LINE = 2.0  # seconds until the first line of progress without a terminal,
 BETWEEN_LINES = 10.0  # and between two of them
@@ -104,6 +127,14 @@ def table(
     for row, group, following in zip(rows, groups, [*groups[1:], *groups[-1:]], strict=True):
         result.add_row(*row.values(), end_section=group != following)
     return result
+
+
+def write_html(path: Path | None, page: Callable[[], str]) -> None:
+    """Write a page to the file of ``--html``, if one is given."""
+    if path is not None:
+        with written_whole(path) as draft:
+            draft.write_text(page(), encoding="utf-8")
+        notes.print(f"wrote {path}")
 
 
 def write_json(path: Path | None, figures: object) -> None:

@@ -8,14 +8,15 @@ from typing import Annotated
 import typer
 
 from bccb.cli.columns import print_notes, takes_columns
-from bccb.cli.console import out, progress_bar, table, write_json
-from bccb.cli.options import FORMATS, JsonFile, check_policies
+from bccb.cli.console import out, progress_bar, table, write_html, write_json
+from bccb.cli.options import FORMATS, HtmlFile, JsonFile, check_policies
 from bccb.data import Columns
 from bccb.data.readers import read_finished
 from bccb.errors import InputError
 from bccb.evaluate.evaluation import Evaluation, evaluate_with_others, unsuitable
 from bccb.money import budget_in_micros
 from bccb.policies import POLICIES
+from bccb.report.result_page import evaluation_page
 from bccb.report.results import evaluation_rows, headline_rows
 from bccb.report.wording import caused_lines
 from bccb.types import Log
@@ -41,6 +42,7 @@ def command(
         typer.Option("--all", help="Show every estimate, not only the doubly robust one."),
     ] = False,
     json_file: JsonFile = None,
+    html_file: HtmlFile = None,
 ) -> None:
     """Estimate the conversions that the decisions of a log caused, and what each cost.
 
@@ -75,8 +77,10 @@ def command(
         out.print(table(rows, title, groups))
     else:
         out.print(table(headline_rows(evaluations), title))
-    _print_meaning(evaluations[0], everything)
-    _print_notes(log, evaluations, [unsuitable(name) for name in policy or POLICIES])
+    with out.remembering() as said:
+        _print_meaning(evaluations[0], everything)
+        _print_notes(log, evaluations, [unsuitable(name) for name in policy or POLICIES])
+    write_html(html_file, lambda: evaluation_page(title, log, evaluations, said))
 
 
 def _print_meaning(own: Evaluation, everything: bool) -> None:

@@ -41,12 +41,13 @@ def _check_jobs(jobs: int) -> int:
     return jobs
 
 
-def _check_json(path: Path | None) -> Path | None:
+def _check_file(option: typer.CallbackParam, path: Path | None) -> Path | None:
     """Refuse a file that cannot be written, before the work."""
     if path is not None:
         folder = path.parent
         if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-            raise InputError("--json", str(path), "a file in a folder that can be written to")
+            allowed = "a file in a folder that can be written to"
+            raise InputError(option.opts[0], str(path), allowed)
     return path
 
 
@@ -87,7 +88,11 @@ Jobs = Annotated[
 ]
 JsonFile = Annotated[
     Path | None,
-    typer.Option("--json", help="Write every figure here.", callback=_check_json),
+    typer.Option("--json", help="Write every figure here.", callback=_check_file),
+]
+HtmlFile = Annotated[
+    Path | None,
+    typer.Option("--html", help="Write a page with tables and figures here.", callback=_check_file),
 ]
 ResultsFolder = Annotated[Path, typer.Option("--out", help="Folder for results.")]
 LedgerFile = Annotated[

@@ -24,6 +24,7 @@ from bccb.wire import (
     DecisionAnswer,
     DecisionColumnsAnswer,
     DecisionState,
+    Explanation,
     OutcomeAnswer,
     Report,
     decoder,
@@ -98,6 +99,11 @@ def campaign(campaign: CampaignId) -> Call[Campaign]:
 def report(campaign: CampaignId) -> Call[Report]:
     """What the page shows of a campaign."""
     return _call("GET", _path(campaign, "report"), Report)
+
+
+def explanation(campaign: CampaignId) -> Call[Explanation]:
+    """What the policy has learned: the effect by segment of each feature, and who is treated."""
+    return _call("GET", _path(campaign, "explanation"), Explanation)
 
 
 def pause(campaign: CampaignId) -> Call[Campaign]:

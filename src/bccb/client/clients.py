@@ -102,6 +102,7 @@ class _Connected(ABC, Generic[H]):
     campaigns = _Method(calls.campaigns)
     campaign = _Method(calls.campaign)
     report = _Method(calls.report)
+    explanation = _Method(calls.explanation)
     pause = _Method(calls.pause)
     resume = _Method(calls.resume)
     close = _Method(calls.close)

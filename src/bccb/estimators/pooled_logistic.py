@@ -168,26 +168,37 @@ def learn_estimator(estimator: State, z: Floats, arm: int, a: float, b: float) -
 
 
 @jit
+def effect_of(estimator: State, z: Floats, k: int, gradient: Floats) -> tuple[float, float]:
+    """The effect sigma(w . u + v . r) - sigma(w . u), at the mean, and sigma'(w . u)."""
+    theta, m, q = estimator.theta, estimator.u.shape[0], estimator.r.shape[0]
+    base, at = write_inputs(estimator, z), m + k * q
+    write_lift(estimator, k)
+    p_0, p = sigmoid(base), sigmoid(base + span_dot(theta, at, estimator.r))
+    slope_0, slope = p_0 * (1.0 - p_0), p * (1.0 - p)
+    fill(gradient, 0.0)
+    for j in range(m):
+        gradient[j] = (slope - slope_0) * estimator.u[j]
+    for j in range(q):
+        gradient[at + j] = slope * estimator.r[j]
+    return p - p_0, slope_0
+
+
+@jit
 def sum_effects(estimator: State, zs: Floats, arms: Floats) -> tuple[float, float, float]:
-    """Sum tau = sum sigma(w . u + v . r) - sigma(w . u), at the mean.
+    """Sum tau, at the mean.
 
     Its variance is g' S g, with the gradient g in all weights, and that of the error which features
     do not show: without treatment the treated may convert at odds that are off by MISFIT, together.
     Hardly any of them are left alone, so that the lift would take this for its own.
     """
-    theta, total, squares, slopes = estimator.theta, 0.0, 0.0, 0.0
-    m, q, gradient = estimator.u.shape[0], estimator.r.shape[0], np.zeros(theta.shape[0])
+    total, squares, slopes = 0.0, 0.0, 0.0
+    gradient, own = np.zeros(estimator.theta.shape[0]), np.empty(estimator.theta.shape[0])
     for i in range(zs.shape[0]):
-        base, at = write_inputs(estimator, zs[i]), m + (int(arms[i]) - 1) * q
-        write_lift(estimator, int(arms[i]) - 1)
-        p_0, p = sigmoid(base), sigmoid(base + span_dot(theta, at, estimator.r))
-        slope_0, slope = p_0 * (1.0 - p_0), p * (1.0 - p)
-        for j in range(m):
-            gradient[j] += (slope - slope_0) * estimator.u[j]
-        for j in range(q):
-            gradient[at + j] += slope * estimator.r[j]
-        total += p - p_0
-        squares += (p - p_0) ** 2
+        effect, slope_0 = effect_of(estimator, zs[i], int(arms[i]) - 1, own)
+        for j in range(own.shape[0]):
+            gradient[j] += own[j]
+        total += effect
+        squares += effect**2
         slopes += slope_0
     variance = max(quadratic(estimator.covariance, 0, gradient), 0.0)
     return total, variance + (MISFIT * slopes) ** 2, squares
@@ -234,7 +245,7 @@ def note_treated(estimator: State, k: int, b: float, p: float, p_0: float) -> No
 
 
 # in this order, because each may call those before it
-TEMPLATES = learn_variances, forget, predict, learn_estimator, sum_effects
+TEMPLATES = learn_variances, forget, predict, learn_estimator, effect_of, sum_effects
 
 
 def kernels_with(name: str, own: Mapping[str, Any]) -> dict[str, Any]:
@@ -311,5 +322,10 @@ POOLED_LOGISTIC = Component(
     start=start,
     sound=sound,
     reads="robust",
-    kernels={"predict": predict, "learn_estimator": learn_estimator, "sum_effects": sum_effects},
+    kernels={
+        "predict": predict,
+        "learn_estimator": learn_estimator,
+        "effect_of": effect_of,
+        "sum_effects": sum_effects,
+    },
 )

@@ -303,5 +303,7 @@ POOLED_TREES = Component(
     reads="robust and raw",
     refit=refit,
     check_installed=trees.check_installed,
-    kernels={key: KERNELS[key] for key in ("predict", "learn_estimator", "sum_effects")},
+    kernels={
+        key: KERNELS[key] for key in ("predict", "learn_estimator", "effect_of", "sum_effects")
+    },
 )

@@ -44,6 +44,16 @@ def learn_estimator(estimator: Any, z: Floats, arm: int, a: float, b: float) -> 
 
 
 @jit
+def effect_of(estimator: Any, z: Floats, k: int, gradient: Floats) -> tuple[float, float]:
+    """The effect of treatment k + 1 on a user ``z``, and the slope of the base rate in its logit.
+
+    Writes the gradient of the effect in all weights. The estimator's state has their posterior
+    ``covariance``. An estimator without one has no kernel for this slot.
+    """
+    return 0.0, 0.0
+
+
+@jit
 def sum_effects(estimator: Any, zs: Floats, arms: Floats) -> tuple[float, float, float]:
     """The sum of tau_arm(z) over users, its posterior variance, and the sum of squares.
 

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def conversions_by_budget(
-    rows: Sequence[Row], outcome: str = "Conversions", currency: str = "$"
+    rows: Sequence[Row],
+    outcome: str = "Conversions",
+    currency: str = "$",
+    band_of: str = "mean ± 1 deviation",
 ) -> str:
     """Mean of each policy at each budget, with a band of one deviation either side."""
 
@@ -28,7 +31,7 @@ def conversions_by_budget(
             line(axes, name, budgets, means, marker=look_of(name)[1])
         axes.set_xticks(sorted({row["budget"] for row in rows}))
         axes.set_xlabel(f"Budget ({currency})")
-        axes.set_ylabel(f"{outcome} (mean ± 1 deviation)")
+        axes.set_ylabel(f"{outcome} ({band_of})")
         axes.margins(x=0.02)
         if axes.get_ylim()[0] >= 0 or outcome == "Conversions":
             axes.set_ylim(bottom=0)  # a count is never negative, though a band may be

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+TRUTH = "#D55E00"
 LEGIBLE = 0.5  # shares beyond this are on dark colours
 
 
@@ -101,6 +102,10 @@ def world_shares(rows: Sequence[Row]) -> str:
             axes.grid(visible=False)
             axes.tick_params(length=0)
             axes.set_title(f"{users:,} users", loc="left")
+            above = axes.secondary_xaxis("top")  # so that nobody scrolls to read a column's name
+            above.set_xticks([i + 0.5 for i in range(len(names))], names, rotation=40, ha="left")
+            above.tick_params(length=0)
+            above.spines["top"].set_visible(False)
 
     return svg(draw, "Shares of the oracle's value in every world", (9, 1.2 + 0.3 * len(rows)))
 
@@ -132,7 +137,8 @@ def caused_intervals(rows: Sequence[Row]) -> str:
         low, high = ([m + s * r for m, r in zip(middles, reach, strict=True)] for s in (-1, 1))
         axes.hlines(places, low, high, color=look_of(DEFAULT)[0], lw=8, label="estimated")
         truth = [row["truth"] for row in rows]
-        axes.scatter(truth, places, 260, marker="|", color=INK, lw=2, label="truth", zorder=3)
+        axes.scatter(truth, places, 420, marker="|", color="white", lw=5, zorder=3)  # on dark bars
+        axes.scatter(truth, places, 420, marker="|", color=TRUTH, lw=2.5, label="truth", zorder=4)
         axes.axvline(0.0, color=QUIET, lw=0.8, zorder=0)
         axes.set_yticks(places, names)
         axes.set_ylim(0.4, len(rows) + 0.6)

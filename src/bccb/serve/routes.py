@@ -18,7 +18,8 @@ from bccb import wire
 from bccb.errors import InputError
 from bccb.ledger.event import Kind
 from bccb.ledger.port import Scope
-from bccb.serve import campaigns, lists, log, outcomes
+from bccb.machine import Machine
+from bccb.serve import campaigns, explanations, lists, log, outcomes
 from bccb.serve.answers import JSON, json_response
 from bccb.serve.body import parse, parse_list, read, refusal
 from bccb.serve.books import Books
@@ -53,6 +54,7 @@ LOG_TYPES = {
 }
 CHUNK = 1 << 16  # bytes of a download at once
 LOG_WRITER = ThreadPoolExecutor(1, "bccb-log")  # one after the other: each may take much memory
+EXPLAINER = ThreadPoolExecutor(1, "bccb-explain")  # likewise
 
 CHANGES = (404, 409, 503)  # problems of what changes a campaign
 
@@ -238,6 +240,23 @@ async def get_report(engine: Engine, request: Request) -> Response:
     seconds = engine.books.seconds_to_report(id_)
     report = await engine.do(lambda books, at: report_view(books.look(id_), at), seconds)
     return json_response(report)
+
+
+@looking(f"{ONE}/explanation", wire.Explanation, problems=CHANGES)
+async def get_explanation(engine: Engine, request: Request) -> Response:
+    """What the policy has learned: the effect by segment of each feature, and who is treated.
+
+    It takes up to some seconds, while the campaign goes on. Policies without a posterior of their
+    effects, and those that have learned fewer than 100 outcomes, cannot tell.
+    """
+    id_ = _campaign_id(request)
+
+    def command(books: Books, at: int) -> tuple[Campaign, Machine]:
+        campaign = books.campaign(id_)
+        return campaign, explanations.copied(campaign)
+
+    work = partial(explanations.explanation_view, *await engine.do(command, LONG))
+    return json_response(await asyncio.get_running_loop().run_in_executor(EXPLAINER, work))
 
 
 @looking(

@@ -4,6 +4,7 @@ import { showArms } from "./arms.js";
 import { showCaused } from "./caused.js";
 import { Chart, roomAbove } from "./chart.js";
 import { byId, fillBar, named, share, write } from "./dom.js";
+import { showExplanation } from "./explain.js";
 import { dateAndTime, duration, fixed, moment, money, pace, percent, significant } from "./format.js";
 import { showOutcomes } from "./outcomes.js";
 import { alertOf, showAlerts, showBadges } from "./status.js";
@@ -134,6 +135,7 @@ export function showReport(report) {
   showActivity(report);
   showOutcomes(report);
   showArms(report.arms);
+  showExplanation(report.campaign);
   showCharts(report);
 }
 
