@@ -14,6 +14,7 @@ from bccb import checks, outcome
 from bccb.data import costs
 from bccb.data import outcomes as texts
 from bccb.data.cells import check_no_stray_text, place
+from bccb.data.encodings import encode_by, stored_encoding
 from bccb.data.formats import check_header, load_polars, readable, scan_file, suffix_of
 from bccb.data.schema import METADATA_KEY, Columns, columns_of, one_of, quoted
 from bccb.encoding import Encoding, Feature, as_text
@@ -125,12 +126,18 @@ class _Table:
     features: tuple[str, ...]
     arms: list[Any]
     rows: int  # of the file
+    stored: Encoding | None = None  # of the features, where the file tells it
 
     def missing(self) -> dict[str, int]:
-        """How many values of each column are missing, not numbers or infinite."""
+        """How many values of each column are missing, not numbers or infinite.
+
+        Where the file tells how features are encoded, it also tells which may be missing.
+        """
+        told = () if self.stored is None else self.stored.names
         return {
             series.name: series.len() - int(_present(series).sum())
             for series in self.frame.iter_columns()
+            if series.name not in told
         }
 
     def drop_incomplete(self) -> int:
@@ -172,7 +179,11 @@ class _Table:
             self._within("probability", name, LEAST_PROBABILITY, 1.0, PROBABILITY_RANGE)
             for name in self.columns.probability_columns
         ]
-        features, encoding = _encode(self.frame, self.features, self.rows)
+        if self.stored is not None and set(self.features) <= set(self.stored.names):
+            encoding = self.stored.only(self.features)
+            features = encode_by(encoding, self.frame)
+        else:
+            features, encoding = _encode(self.frame, self.features, self.rows)
         return Log(
             features=features,
             actions=actions,
@@ -247,7 +258,7 @@ def _read_table(path: Path, columns: Columns | None) -> _Table:
     rows = frame.height
     frame, arms = _select_arms(frame, columns)
     columns.check_arms([as_text(value) for value in arms])
-    return _Table(frame, columns, features, arms, rows)
+    return _Table(frame, columns, features, arms, rows, stored_encoding(path))
 
 
 def _select_arms(frame: pl.DataFrame, columns: Columns) -> tuple[pl.DataFrame, list[Any]]:

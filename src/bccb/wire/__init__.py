@@ -24,8 +24,10 @@ from bccb.wire.decisions import (
     OutcomeAnswer,
     OutcomeItem,
     OutcomeRequest,
+    PlainDecisionRequest,
     SettleRequest,
 )
+from bccb.wire.features import FeatureChoice, FeatureRequest, FeatureValue
 from bccb.wire.fields import (
     ID,
     MONEY,
@@ -75,6 +77,9 @@ __all__ = [
     "DecisionRequest",
     "DecisionState",
     "Delays",
+    "FeatureChoice",
+    "FeatureRequest",
+    "FeatureValue",
     "Figure",
     "Health",
     "Horizon",
@@ -83,6 +88,7 @@ __all__ = [
     "OutcomeAnswer",
     "OutcomeItem",
     "OutcomeRequest",
+    "PlainDecisionRequest",
     "PolicyChoice",
     "PolicyRequest",
     "Problem",

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, field
 
 from bccb.policies import DEFAULT
+from bccb.wire.features import FeatureChoice, FeatureRequest
 from bccb.wire.fields import (
     MOST_FEATURES,
     MOST_TREATMENTS,
@@ -38,7 +39,13 @@ class CampaignRequest(Body):
     name: Annotated[Name, Meta(description="Different from that of any other campaign.")]
     budget: MoneyText
     horizon: Horizon
-    features: Annotated[list[Name], Meta(max_length=MOST_FEATURES)]
+    features: Annotated[
+        list[Name | FeatureRequest],
+        Meta(
+            max_length=MOST_FEATURES,
+            description="A plain name is a number that must be given for every user.",
+        ),
+    ]
     treatments: Annotated[list[Name], Meta(min_length=1, max_length=MOST_TREATMENTS)]
     policy: PolicyRequest = PolicyRequest()
     outcome_window_seconds: Annotated[
@@ -62,7 +69,10 @@ class CampaignRequest(Body):
     ] = "live"
     learned_from: Annotated[
         str | None,
-        Meta(description="The id of a campaign, such as a shadow one, to take the learning of."),
+        Meta(
+            description="The id of a campaign, such as a shadow one, to take the learning of; or "
+            '"upload": a saved policy is uploaded before the first decision.'
+        ),
     ] = None
 
 
@@ -163,6 +173,16 @@ class Campaign(Answer, frozen=True):
         ),
     ] = 0
     fitted_at: Annotated[datetime | None, Meta(description="When that was, the last time.")] = None
+    needs_history: Annotated[
+        bool, Meta(description="Whether it decides only after a saved policy was uploaded.")
+    ] = False
+    encoding: Annotated[
+        tuple[FeatureChoice, ...],
+        Meta(
+            description="How each feature is read; empty where all of them are numbers that must "
+            "be given."
+        ),
+    ] = ()
 
 
 class CampaignList(Answer, frozen=True):
