@@ -10,9 +10,10 @@ import pytest
 
 import bccb
 from bccb.encoding import Encoding, Feature
-from bccb.kernels.store import view_store
+from bccb.policies import spec_of
 from bccb.policy import Policy
 from bccb.serve import learning
+from bccb.serve.terms import MOST_MEMORY
 from bccb.types import Log
 from serve.recovered import states
 from serve.service import Service, refused
@@ -192,6 +193,14 @@ def test_only_a_campaign_that_waits_for_it_takes_learning(service: Service) -> N
     refused(upload(service, closed, saved), 409, kind="campaign-closed")
 
 
+def test_a_campaign_that_waits_for_its_history_has_no_learning_to_take(service: Service) -> None:
+    waiting = opened(service)
+    terms = {"name": "x", "budget": "1", "horizon": {"users": 9}, "features": FEATURES}
+    asked = {**terms, "treatments": ["email"], "policy": {"name": "pooled-bayes"}}
+    answer = service.post("", {**asked, "learned_from": waiting})
+    assert "waits for its history" in refused(answer, 422, "learned_from")
+
+
 def test_what_is_too_large_or_no_file_is_refused(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,9 +216,10 @@ def test_what_is_too_large_or_no_file_is_refused(
 
 
 def test_a_full_store_of_outcomes_fits_into_an_upload() -> None:
-    policy = made("pooled-trees", features=60)
-    assert len(view_store(policy.memory, 60, 1).row) >= 50_000
-    assert policy.memory.nbytes < learning.MOST_BYTES
+    composition = spec_of("pooled-trees").composition
+    for features, treatments in ((1, 1), (16, 1), (60, 3), (1_000, 1), (1_000, 100)):
+        numbers = composition.store_size(features, treatments) + MOST_MEMORY  # of the model
+        assert 8 * numbers < learning.MOST_BYTES
 
 
 @pytest.mark.parametrize("name", NEED_HISTORY)

@@ -45,6 +45,8 @@ def test_a_campaign_is_reported_as_it_was_asked_for(service: Service) -> None:
         "caused": {"estimated": None, "measured": None, "measured_users": 0},
         "fits": 0,
         "fitted_at": None,
+        "needs_history": False,
+        "encoding": [],
     }
 
 

@@ -29,6 +29,7 @@ MOST_ITEM_BYTES = 2_000_000  # of one user: the most features and costs, with th
 MARKS = (b":", b",", b"[", b"{")
 MOST_MARKS = 10 * (MOST_FEATURES + MOST_TREATMENTS)
 FILE = "application/octet-stream"  # the content type of files
+MORE_TIME = "bccb.more_time"  # in the scope of a request: a function that gives a file its time
 LENGTH = "the length of the list"
 SLICE = 200_000  # bytes of items between which others are served: some milliseconds
 # What many programs write instead of a number, which JSON does not know
@@ -59,6 +60,7 @@ async def read(request: Request) -> bytes:
 async def read_file(request: Request, most: int) -> bytes:
     """The body of a request that brings a file, of so many bytes at most."""
     _check_kind(request, FILE, "not-a-file")
+    request.scope.get(MORE_TIME, lambda: None)()
     return await _read(request, most)
 
 

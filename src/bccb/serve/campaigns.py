@@ -131,6 +131,9 @@ def _learned(books: Books, terms: Terms) -> bytes:
     theirs = source.terms.features, source.terms.encoding, source.terms.treatments
     if (terms.features, terms.encoding, terms.treatments) != theirs:
         raise invalid("learned_from", terms.learned_from, allowed)
+    if source.needs_history:
+        allowed = "a campaign that has learned something: this one waits for its history"
+        raise invalid("learned_from", terms.learned_from, allowed)
     machine = terms.machine()
     try:
         machine.adopt(source.machine)

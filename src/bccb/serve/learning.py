@@ -17,7 +17,7 @@ from bccb.serve.campaign import Campaign
 from bccb.serve.problem import ProblemError, conflict
 from bccb.serve.terms import UPLOAD, Terms
 
-MOST_BYTES = 64_000_000  # of a saved policy: one with 65,536 outcomes of 100 features has fewer
+MOST_BYTES = 64_000_000  # of a saved policy: the largest model with a full store has fewer
 CHECKER = ThreadPoolExecutor(1, "bccb-learning")  # one after the other: each takes much memory
 
 
