@@ -21,7 +21,7 @@ from bccb.serve.code import Code, this_code
 from bccb.serve.quarantine import Quarantined
 from bccb.serve.recovery import fold
 from bccb.serve.server import opened
-from bccb.wire import CampaignRequest, PlainDecisionRequest, decoder
+from bccb.wire import CampaignRequest, DecisionRequest, decoder
 from serve.recovered import reasons, states
 
 
@@ -158,8 +158,11 @@ def test_a_campaign_that_an_older_version_has_opened_survives_two_kills(tmp_path
         desk.close()
     for turn in range(3):
         desk = Desk(path)
-        user = {"age": 1.0, "visits": 1.0}, {"email": "0.05", "call": "0.50"}
-        asked = PlainDecisionRequest(decision_id=f"u{turn}", features=user[0], costs=user[1])
+        asked = DecisionRequest(
+            decision_id=f"u{turn}",
+            features={"age": 1.0, "visits": 1.0},
+            costs={"email": "0.05", "call": "0.50"},
+        )
         decide(desk.books, turn + 2, "c1", [asked])
         desk.commit()
         alive = desk.books.campaign("c1").to_bytes()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -98,7 +98,7 @@ class Connection(HttpToolsProtocol):
             self.transport.abort()
             raise ValueError("too many requests at once")  # it ends the parsing
         super().on_headers_complete()
-        self.scope[MORE_TIME] = self._give_more_time
+        cast("dict[str, Any]", self.scope)[MORE_TIME] = self._give_more_time
 
     def _give_more_time(self) -> None:
         """Let a file arrive: asked for by an operation, after it was checked who sends it."""
