@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Literal
 
 import numpy as np
@@ -90,6 +90,16 @@ class Feature:
             allowed = "a date such as 2030-01-31 or 2030-01-31T18:00:00Z"
             raise InputError(f"feature {self.name!r}", value, allowed) from None
 
+    def value(self, numbers: Sequence[float]) -> Value:
+        """A value that :meth:`encoder` would make these numbers of."""
+        if self.kind != "category":
+            if self.fill is not None and numbers[1] == 1.0:
+                return None
+            return _date_of(numbers[0]) if self.kind == "date" else float(numbers[0])
+        levels = (*self.levels, *((OTHER,) if self.others else ()))
+        level = levels[1 + numbers.index(1.0) if 1.0 in numbers else 0]
+        return None if level == MISSING else level
+
     def _levels(self) -> Callable[[Value], Sequence[float]]:
         width = len(self.columns)
         rows = {
@@ -129,6 +139,16 @@ class Encoding:
         return tuple(column for feature in self.features for column in feature.columns)
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the features."""
+        return tuple(feature.name for feature in self.features)
+
+    def only(self, names: Sequence[str]) -> Encoding:
+        """The encoding of these features, in this order."""
+        by_name = {feature.name: feature for feature in self.features}
+        return Encoding(tuple(by_name[name] for name in names))
+
+    @property
     def is_plain(self) -> bool:
         """Whether all features are numbers that are never missing: nothing is to be encoded."""
         return all(feature == Feature(feature.name) for feature in self.features)
@@ -140,6 +160,18 @@ class Encoding:
             for feature in self.features
             for number in feature.encoder()(values[feature.name])
         ]
+
+    def values(self, row: Sequence[float]) -> dict[str, Value]:
+        """A user whom :meth:`row` would make these numbers of.
+
+        >>> Encoding((Feature("age"), Feature("plan", "category", ("a", "b")))).values([41.0, 1.0])
+        {'age': 41.0, 'plan': 'b'}
+        """
+        values, at = {}, 0
+        for feature in self.features:
+            end = at + len(feature.columns)
+            values[feature.name], at = feature.value(row[at:end]), end
+        return values
 
     def to_list(self) -> list[dict[str, Any]]:
         """In plain types, without what is as usual."""
@@ -171,6 +203,13 @@ def days(value: object) -> float:
     if isinstance(moment, date):
         return float((moment - EPOCH).days)
     raise TypeError("not a date")
+
+
+def _date_of(number: float) -> str:
+    """The text of a date, or of a time in UTC, so many days after 1970."""
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=number)
+    whole = float(number).is_integer()
+    return moment.date().isoformat() if whole else moment.isoformat().replace("+00:00", "Z")
 
 
 def as_text(value: object) -> str:

@@ -31,6 +31,7 @@ BELONGS: dict[str, frozenset[Part]] = {
     "cli": frozenset(),
     "client": frozenset(),
     "data": frozenset({FIGURES}),
+    "encoding.py": frozenset({CAMPAIGN, FIGURES}),
     "evaluate": frozenset({KERNELS, FIGURES}),
     "experiments": frozenset({FIGURES}),
     "explanation.py": frozenset(),
@@ -42,6 +43,7 @@ BELONGS: dict[str, frozenset[Part]] = {
     "serve/campaign.py": frozenset({CAMPAIGN}),
     "serve/tally.py": frozenset({CAMPAIGN}),
     "serve/terms.py": frozenset({CAMPAIGN}),
+    "wire": frozenset(),
 }
 LIBRARIES: dict[Part, tuple[str, ...]] = {
     KERNELS: ("numba", "numpy"),

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bccb.client import (
     Outcome,
     calls,
 )
+from bccb.encoding import Feature
 from bccb.errors import InputError
 from client.stand_in import USER, Connect, Service
 
@@ -34,6 +36,25 @@ def test_a_campaign_is_sent_with_what_was_given_alone(service: Service, connect:
     assert service.seen[-1][2] == plain | chosen | {"horizon": horizon, "mode": "shadow"}
     with pytest.raises(InputError, match="users and ends_at is .* given one without the other"):
         client.create_campaign(**plain)
+
+
+def test_features_are_sent_as_they_are_declared_and_given(
+    service: Service, connect: Connect
+) -> None:
+    client = connect()
+    plan = Feature("plan", "category", ("a", "b"))
+    features = ["age", Feature("visits"), Feature("since", "date", fill=1.0), plan]
+    client.create_campaign("s", budget=1, features=features, treatments=["email"], users=9)
+    assert service.seen[-1][2]["features"] == [
+        "age",
+        "visits",
+        {"name": "since", "kind": "date", "fill": 1.0},
+        {"name": "plan", "kind": "category", "levels": ["a", "b"], "others": False},
+    ]
+    given: dict[str, Any] = {"since": date(2030, 1, 31), "plan": "a", "new": np.bool_(True)}
+    client.decide("c1", features=given | {"age": None}, costs={"email": 1})
+    sent = {"since": "2030-01-31", "plan": "a", "new": True, "age": None}
+    assert service.seen[-1][2]["features"] == sent
 
 
 def test_an_action_is_sent_where_it_is_given_even_if_it_is_none(
@@ -60,7 +81,7 @@ def test_an_id_cannot_lead_to_another_path(name: Any) -> None:
     ("change", "message"),
     [
         ({"features": {"age": float("nan")}}, "features.age is nan"),
-        ({"features": {"age": "41"}}, "features.age is '41', but must be a number"),
+        ({"features": {"age": [41]}}, "features.age is .41., but must be a number"),
         ({"costs": {"email": "cheap"}}, "costs.email is 'cheap', but must be an amount of money"),
         ({"costs": {"email": Decimal("inf")}}, "costs.email is .*, but must be a finite amount"),
         ({"costs": {"email": True}}, "costs.email is True, but must be a number"),

@@ -20,7 +20,7 @@ from bccb.report.result_page import (
     evaluation_page,
     segment_sections,
 )
-from bccb.report.results import evaluation_rows, rival_rows, summary_rows
+from bccb.report.results import headline_rows, rival_rows, summary_rows
 from bccb.report.segmented import FeatureFigures, Segmented, SegmentFigures
 from bccb.types import Log
 
@@ -102,7 +102,7 @@ def evaluation(policy: str, value: float) -> Evaluation:
         Estimate(method, value, 4.0, value - 8.0, value + 8.0) for method in ("IPW", "SNIPS", "DR")
     )
     outside = OutsideOverlap(0.034, 0.05)
-    return Evaluation(policy, 400, 180, 60.0, 90, 90.0, estimates, 77.0, outside, False, ())
+    return Evaluation(policy, 400, 180, 60.0, 90, 90.0, estimates, 77.0, outside, ())
 
 
 @pytest.mark.parametrize(
@@ -120,9 +120,8 @@ def test_an_evaluation_shows_what_it_rests_on(
     monkeypatch.setattr(result_page, "segmented", lambda log, actions: found())
     evaluations = [evaluation("this log", 31.5), evaluation("treat-all", 12.25)]
     page = unescape(evaluation_page("log.csv: 400 users", log, evaluations, ["A sentence."]))
-    rows, _ = evaluation_rows(evaluations)
-    for row in rows:
-        for name in ("by", "incremental (95 %)", "cost of each (95 %)"):
+    for row in headline_rows(evaluations):
+        for name in ("incremental (95 %)", "cost of each (95 %)"):
             assert row[name] in page
     assert words in page
     assert "3.4%" in page
@@ -134,7 +133,17 @@ def test_advice_compares_all_with_the_leading_policy() -> None:
     setting = Setting(5_000.0, 100_000, 0, 5_000.0, 100_000, 0, 12, 1, "conversion")
     choice = Choice("hybrid", "hybrid", "pooled-trees", "hybrid", ("hybrid",))
     rivals = tuple(
-        Rival(policy, caused, 3.0, 4_999.0, 5e4, 83 - caused, Limits(81 - caused, 85 - caused), ())
+        Rival(
+            policy,
+            caused,
+            Limits(caused - 3.0, caused + 3.0),
+            3.0,
+            4_999.0,
+            5e4,
+            83 - caused,
+            Limits(81 - caused, 85 - caused),
+            (),
+        )
         for policy, caused in sorted(COMPARED.items(), key=lambda item: -item[1])
     )
     advice = Advice(setting, choice, Limits(80.0, 86.0), None, rivals, ())

@@ -30,6 +30,7 @@ SCOPES = {
     ("post", "/v1/campaigns/{campaign_id}/resume"): "admin",
     ("post", "/v1/campaigns/{campaign_id}/close"): "admin",
     ("post", "/v1/campaigns/{campaign_id}/budget"): "admin",
+    ("put", "/v1/campaigns/{campaign_id}/learning"): "admin",
     ("post", "/v1/campaigns/{campaign_id}/decisions"): "decide",
     ("post", "/v1/campaigns/{campaign_id}/decisions/columns"): "decide",
     ("post", "/v1/campaigns/{campaign_id}/outcomes"): "decide",

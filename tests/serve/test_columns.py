@@ -137,7 +137,7 @@ def test_a_missing_column_is_reported(service: Service, missing: str) -> None:
 )
 def test_what_is_no_object_is_refused(body: str) -> None:
     with pytest.raises(ProblemError) as refusal:
-        asyncio.run(parse_columns(body.encode("latin-1")))
+        asyncio.run(parse_columns(body.encode("latin-1"), plain=True))
     assert refusal.value.status in (400, 422)
 
 
@@ -160,7 +160,7 @@ def test_large_columns_of_nonsense_are_refused_before_anything_is_built(name: st
     tracemalloc.start()
     try:
         with pytest.raises(ProblemError):
-            asyncio.run(parse_columns(body))
+            asyncio.run(parse_columns(body, plain=True))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -93,6 +93,17 @@ def test_a_body_of_ten_megabytes_is_refused_unread(server: Server, campaign: str
     assert b"urn:bccb:problem:too-large" in reply
 
 
+def test_a_file_has_more_time_to_arrive_than_other_requests(server: Server) -> None:
+    waiting = server.open(name="waits for a file", learned_from="upload")
+    with server.connect() as connection:
+        file = ["Content-Type: application/octet-stream", "Content-Length: 10", "Connection: close"]
+        lines = [f"PUT /v1/campaigns/{waiting}/learning HTTP/1.1", "Host: localhost", *file]
+        connection.sendall("\r\n".join([*lines, "", ""]).encode() + b"12345")
+        time.sleep(2 * PATIENCE)
+        connection.sendall(b"67890")
+        assert answer(connection).startswith(b"HTTP/1.1 422 ")  # it has come whole
+
+
 def test_a_body_of_ten_megabytes_in_pieces_is_refused(server: Server, campaign: str) -> None:
     with server.connect() as connection:
         connection.sendall(head(campaign, "Transfer-Encoding: chunked"))

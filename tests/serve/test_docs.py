@@ -61,9 +61,11 @@ def test_every_call_with_curl_is_answered_as_the_document_says(url: str, tmp_pat
     assert (tmp_path / "log.parquet").stat().st_size > 1_000
 
 
-def test_the_python_example_runs(url: str) -> None:
-    (code,) = (text for kind, text in BLOCKS if kind == "python")
-    exec(compile(code.replace(ADDRESS, url), "docs/service.md", "exec"), {})
+def test_the_python_examples_run(url: str) -> None:
+    examples = [text for kind, text in BLOCKS if kind == "python"]
+    assert len(examples) == 2
+    for code in examples:
+        exec(compile(code.replace(ADDRESS, url), "docs/service.md", "exec"), {})
 
 
 def test_every_route_is_documented(url: str) -> None:

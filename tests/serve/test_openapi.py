@@ -33,6 +33,7 @@ CALLS = {  # and the scope that each needs
     f"POST {ONE}/resume": "admin",
     f"POST {ONE}/close": "admin",
     f"POST {ONE}/budget": "admin",
+    f"PUT {ONE}/learning": "admin",
     f"POST {ONE}/decisions": "decide",
     f"POST {ONE}/decisions/columns": "decide",
     f"PUT {ONE}/decisions/{{decision_id}}/outcome": "decide",
@@ -123,7 +124,7 @@ def test_what_is_wrong_is_refused_as_documented(api: Any, call: str) -> None:
     check()
 
 
-@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("call", [call for call in CALLS if not call.endswith("/learning")])
 def test_calls_on_real_campaigns_are_answered_as_documented(
     api: Any, call: str, campaigns: dict[str, str]
 ) -> None:
@@ -160,12 +161,19 @@ def fit(body: Any) -> None:
             each.pop("action", None)
         if isinstance(each.get("decision_ids"), list):  # columns: of the first user alone
             each["decision_ids"] = each["decision_ids"][:1]
-            each["features"] = {"age": next(filter(None, each["features"].values()), [0.5])[:1]}
+            values = next(filter(None, each["features"].values()), [0.5])[:1]
+            each["features"] = {"age": [_number(value) for value in values]}
             each["costs"] = {"email": next(filter(None, each["costs"].values()), ["1"])[:1]}
             continue
         for field, name in (("features", "age"), ("costs", "email")):
             if isinstance(each.get(field), dict) and each[field]:
-                each[field] = {name: next(iter(each[field].values()))}
+                value = next(iter(each[field].values()))
+                each[field] = {name: _number(value) if name == "age" else value}
+
+
+def _number(value: Any) -> Any:
+    """The value, if it is a number, which the campaign's feature is."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else 0.5
 
 
 @pytest.mark.parametrize("call", CALLS)

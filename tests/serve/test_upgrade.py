@@ -158,8 +158,11 @@ def test_a_campaign_that_an_older_version_has_opened_survives_two_kills(tmp_path
         desk.close()
     for turn in range(3):
         desk = Desk(path)
-        user = {"age": 1.0, "visits": 1.0}, {"email": "0.05", "call": "0.50"}
-        asked = DecisionRequest(decision_id=f"u{turn}", features=user[0], costs=user[1])
+        asked = DecisionRequest(
+            decision_id=f"u{turn}",
+            features={"age": 1.0, "visits": 1.0},
+            costs={"email": "0.05", "call": "0.50"},
+        )
         decide(desk.books, turn + 2, "c1", [asked])
         desk.commit()
         alive = desk.books.campaign("c1").to_bytes()

@@ -46,6 +46,8 @@ def test_a_campaign_is_reported_as_it_was_asked_for(service: Service) -> None:
         "fits": 0,
         "fitted_at": None,
         "alerts": [],
+        "needs_history": False,
+        "encoding": [],
     }
 
 

@@ -35,6 +35,7 @@ COMMANDS = {
     "paper": LAB,
     "trust": LAB,
     "serve": SERVE,
+    "open": SERVE,
     "drive": SERVE,
     "keys": SERVE,
     "ledger": SERVE,

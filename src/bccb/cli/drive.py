@@ -17,6 +17,7 @@ from rich.table import Table
 from bccb.cli.columns import read_with_notes, takes_columns
 from bccb.cli.console import notes, out, progress_bar
 from bccb.cli.options import check_within
+from bccb.cli.service import MOST_WINDOW, Key, Url, greet, page_of
 from bccb.cli.traffic import (
     LAST_DELAYS,
     Drive,
@@ -31,14 +32,12 @@ from bccb.data import Columns
 from bccb.data.schema import quoted
 from bccb.data.simulator import MOST_USERS, Outcome, load_model
 from bccb.data.world import simulate_world
-from bccb.errors import BccbError, InputError
+from bccb.errors import InputError
 from bccb.types import Log
 
 USERS, BUDGET = 20_000, 1_000.0
 SHOWN = 60.0  # seconds that it takes without --rate: long enough to watch
 TREATMENT = "offer"  # of simulated users
-AT_FIRST = 1.0  # seconds in which a service must answer for the first time
-MOST_WINDOW = 10 * 366 * 86_400  # seconds: ten years
 MOST_CALLS, MOST_AT_ONCE = 100, 1_000  # at the same time, and users in one of them
 
 Data = Annotated[
@@ -95,10 +94,8 @@ def command(
     delay: Delay = 0.0,
     window: Window = None,
     seed: Annotated[int, typer.Option(help="Of simulated users and decisions.")] = 0,
-    url: Annotated[
-        str | None, typer.Option(help="Of the service. [default: $BCCB_URL, or this machine]")
-    ] = None,
-    key: Annotated[str | None, typer.Option(help="API key; better given as $BCCB_KEY.")] = None,
+    url: Url = None,
+    key: Key = None,
 ) -> None:
     """Send users to a running service and report their outcomes, as a shop would.
 
@@ -194,12 +191,12 @@ def _play(
     url: str | None, key: str | None, wanted: Wanted, log: Log | None, plan: Plan
 ) -> tuple[Totals, Report, str]:
     """Drive the campaign under a progress bar; what came of it, and where to see it."""
-    _greet(url, key)
+    greet(url, key)
     with Client(url, key) as client:
         campaign = wanted.campaign and client.campaign(wanted.campaign)
         traffic = _traffic(campaign or None, wanted, log, plan.users)
         campaign = campaign or _create(client, wanted, traffic, plan.users)
-        page = f"{client.url}/#/campaigns/{campaign.id}"
+        page = page_of(client, campaign)
         where = f"driving campaign {campaign.id}: watch it at {page}"
         notes.print(where, highlight=False, soft_wrap=True)
         with progress_bar("deciding", at_first="") as show:
@@ -213,15 +210,6 @@ def _play(
         if isinstance(totals.problem, UnreachableError):
             raise totals.problem
         return totals, client.report(campaign), page
-
-
-def _greet(url: str | None, key: str | None) -> None:
-    """Fail at once where no service answers."""
-    with Client(url, key, patience=AT_FIRST) as client:
-        try:
-            client.campaigns()
-        except UnreachableError:
-            raise BccbError(f"no service at {client.url}: start one with `bccb serve`") from None
 
 
 def _traffic(campaign: Campaign | None, wanted: Wanted, log: Log | None, users: int) -> Traffic:

@@ -15,9 +15,20 @@ from pathlib import Path
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 from urllib.parse import quote
 
-from bccb import checks
-from bccb.client.values import Action, AsDecided, Money, Outcome, User, money, new_id
+from bccb.client.values import (
+    Action,
+    AsDecided,
+    Money,
+    Outcome,
+    User,
+    Value,
+    feature,
+    money,
+    new_id,
+)
+from bccb.encoding import Encoding, Feature
 from bccb.errors import InputError
+from bccb.policy import Policy
 from bccb.wire import (
     Campaign,
     CampaignList,
@@ -33,6 +44,7 @@ from bccb.wire import (
 T = TypeVar("T")
 Method: TypeAlias = Literal["GET", "POST", "PUT"]
 CampaignId: TypeAlias = Campaign | str  # the campaign, or its id
+FILE = "application/octet-stream"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +56,14 @@ class Call(Generic[T]):
     parse: Callable[[bytes], T]  # of the answer's body
     body: bytes | None = None
     target: Path | None = None
+    content_type: str = "application/json"  # of the body
 
 
 def create_campaign(
     name: str,
     *,
     budget: Money,
-    features: Sequence[str],
+    features: Sequence[str | Feature],
     treatments: Sequence[str],
     users: int | None = None,
     ends_at: datetime | None = None,
@@ -64,6 +77,9 @@ def create_campaign(
 ) -> Call[Campaign]:
     """Make a campaign for a number of users, or until a time; what is left out is the service's
     default. The same name with the same settings is the same campaign.
+
+    A feature that is no plain number is a :class:`bccb.encoding.Feature`; ``log.encoding.features``
+    are those of a trial. With ``learned_from="upload"`` it begins with :func:`upload_learning`.
     """
     if (users is None) == (ends_at is None):
         raise InputError("users and ends_at", (users, ends_at), "given one without the other")
@@ -74,7 +90,7 @@ def create_campaign(
         "name": name,
         "budget": money("budget", budget),
         "horizon": _given(horizon),
-        "features": list(features),
+        "features": [_feature(each) for each in features],
         "treatments": list(treatments),
         "policy": _given({"name": policy, "params": params and dict(params)}) or None,
         "outcome_window_seconds": outcome_window_seconds,
@@ -83,6 +99,15 @@ def create_campaign(
         "learned_from": learned_from,
     }
     return _call("POST", "/v1/campaigns", Campaign, _given(body))
+
+
+def upload_learning(campaign: CampaignId, policy: Policy | bytes) -> Call[Campaign]:
+    """Let a campaign begin with a policy, or a saved one, that has learned history. The campaign
+    must have been made with ``learned_from="upload"``, the same policy and as many columns.
+    """
+    saved = policy.to_bytes() if isinstance(policy, Policy) else policy
+    read = decoder(Campaign).decode
+    return Call("PUT", _path(campaign, "learning"), read, saved, content_type=FILE)
 
 
 def campaigns() -> Call[tuple[Campaign, ...]]:
@@ -132,7 +157,7 @@ def add_budget(
 def decide(
     campaign: CampaignId,
     *,
-    features: Mapping[str, float],
+    features: Mapping[str, Value],
     costs: Mapping[str, Money],
     decision_id: str | None = None,
 ) -> Call[DecisionAnswer]:
@@ -153,7 +178,7 @@ def decide_many(campaign: CampaignId, users: Sequence[User]) -> Call[tuple[Decis
 def decide_columns(
     campaign: CampaignId,
     *,
-    features: Mapping[str, Sequence[float]],
+    features: Mapping[str, Sequence[Value]],
     costs: Mapping[str, Sequence[Money]],
     decision_ids: Sequence[str] | None = None,
 ) -> Call[DecisionColumnsAnswer]:
@@ -167,7 +192,7 @@ def decide_columns(
     body = {
         "decision_ids": ids,
         "features": {
-            name: [checks.number(f"features.{name}.{i}", each) for i, each in enumerate(column)]
+            name: [feature(f"features.{name}.{i}", each) for i, each in enumerate(column)]
             for name, column in features.items()
         },
         "costs": {
@@ -221,6 +246,14 @@ def download_log(
     target = Path(path)
     where = f"{_path(campaign, 'log')}?format={quote(format, safe='')}"
     return Call("GET", where, lambda _: target, target=target)
+
+
+def _feature(declared: str | Feature) -> str | dict[str, Any]:
+    """A feature as the service wants it: a name where it is a plain number."""
+    if isinstance(declared, str) or declared == Feature(declared.name):
+        return declared if isinstance(declared, str) else declared.name
+    (fields,) = Encoding((declared,)).to_list()
+    return {**fields, "others": declared.others} if declared.levels else fields
 
 
 def _given(fields: dict[str, Any]) -> dict[str, Any]:

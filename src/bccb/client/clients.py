@@ -99,6 +99,7 @@ class _Connected(ABC, Generic[H]):
         return Tries(call, self.url, self.timeout, self.patience)
 
     create_campaign = _Method(calls.create_campaign)
+    upload_learning = _Method(calls.upload_learning)
     campaigns = _Method(calls.campaigns)
     campaign = _Method(calls.campaign)
     report = _Method(calls.report)

@@ -50,7 +50,7 @@ class Tries(Generic[T]):
             self.call.method,
             self.call.path,
             content=self.call.body,
-            headers={} if self.call.body is None else {"Content-Type": "application/json"},
+            headers={} if self.call.body is None else {"Content-Type": self.call.content_type},
             timeout=httpx.Timeout(silence, connect=min(CONNECT, silence)),
         )
 

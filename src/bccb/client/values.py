@@ -5,14 +5,18 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from decimal import Decimal, InvalidOperation
 from enum import Enum
 from typing import Any, TypeAlias
+
+import numpy as np
 
 from bccb import checks
 from bccb.errors import InputError
 
 Money: TypeAlias = Decimal | str | float
+Value: TypeAlias = float | str | bool | date | None  # of a feature; a time is a date, too
 
 
 def money(field: str, value: Money) -> str:
@@ -32,6 +36,21 @@ def money(field: str, value: Money) -> str:
     return format(exact, "f")
 
 
+def feature(field: str, value: Value | np.bool_) -> float | str | bool | None:
+    """The value of a feature, as the service wants it.
+
+    >>> feature("since", date(2030, 1, 31)), feature("age", None), feature("plan", "plus")
+    ('2030-01-31', None, 'plus')
+    """
+    if isinstance(value, np.bool_):
+        return bool(value)
+    if value is None or isinstance(value, str | bool):
+        return value
+    if isinstance(value, date):
+        return value.isoformat()
+    return checks.number(field, value)
+
+
 def new_id() -> str:
     """An id that nobody else has."""
     return uuid.uuid4().hex
@@ -41,7 +60,7 @@ def new_id() -> str:
 class User:
     """One user to decide on. The id is drawn when the value is made, so a retry has the same."""
 
-    features: Mapping[str, float]
+    features: Mapping[str, Value]
     costs: Mapping[str, Money]  # what each treatment would cost for this user
     decision_id: str = field(default_factory=new_id)
 
@@ -49,7 +68,7 @@ class User:
         """As the service wants it."""
         costs = {name: money(f"costs.{name}", cost) for name, cost in self.costs.items()}
         features = {
-            name: checks.number(f"features.{name}", value) for name, value in self.features.items()
+            name: feature(f"features.{name}", value) for name, value in self.features.items()
         }
         return {"decision_id": self.decision_id, "features": features, "costs": costs}
 

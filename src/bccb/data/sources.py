@@ -15,8 +15,10 @@ import numpy as np
 
 from bccb import checks
 from bccb.data import service_log
+from bccb.data.encodings import stored_encoding
 from bccb.data.formats import check_header, load_polars, readable, scan_file, suffix_of
 from bccb.data.schema import METADATA_KEY, Columns
+from bccb.encoding import Encoding
 from bccb.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ class Opened:
     name: str
     stored: Columns | None  # the file's metadata, or the columns of a campaign's log
     present: list[str]  # the columns
+    encoding: Encoding | None = None  # of the features, where the file tells it
 
     def columns(self, given: Columns | None) -> Columns:
         """The roles that are given, and for the rest those that the source tells."""
@@ -77,7 +80,8 @@ def opened(source: Source) -> Iterator[Opened]:
         rows, stored = scan_file(path), _stored_columns(path)
         present = rows.collect_schema().names()
         check_header(present)
-        yield Opened(rows, path.name, stored or service_log.recognised(present), present)
+        known = stored or service_log.recognised(present)
+        yield Opened(rows, path.name, known, present, stored_encoding(path))
 
 
 def _frame(source: Source) -> pl.LazyFrame | None:

@@ -13,11 +13,12 @@ from bccb.data import outcomes as texts
 from bccb.data.arms import actions_of, select_arms
 from bccb.data.cells import check_no_stray_text, check_type, place, present
 from bccb.data.cost_check import NEEDED
+from bccb.data.encodings import encode_by
 from bccb.data.features import encode
 from bccb.data.formats import load_polars
 from bccb.data.schema import Columns
 from bccb.data.sources import Source, opened
-from bccb.encoding import as_text
+from bccb.encoding import Encoding, as_text
 from bccb.errors import InputError
 from bccb.money import COST_RANGE, LEAST_COST, MICROS, MOST_COST, cost_micros
 from bccb.outcome import DecisionStatus
@@ -43,6 +44,7 @@ class Table:
     features: tuple[str, ...]
     arms: list[Any]
     rows: int  # of the file
+    stored: Encoding | None = None  # of the features, where the file tells it
 
     def missing(self) -> dict[str, int]:
         """How many values of each column are missing, not numbers or infinite."""
@@ -52,12 +54,16 @@ class Table:
         }
 
     def needed(self) -> list[str]:
-        """The columns in which nothing may be missing."""
-        return [
-            name
-            for name in self.frame.columns
-            if not (self.columns.impute and name in self.features)
-        ]
+        """The columns in which nothing may be missing.
+
+        A file that tells how its features are encoded also tells which may be missing.
+        """
+        filled = self.features if self.columns.impute or self._told() else ()
+        return [name for name in self.frame.columns if name not in filled]
+
+    def _told(self) -> bool:
+        """Whether the file tells how all its features are encoded."""
+        return self.stored is not None and set(self.features) <= set(self.stored.names)
 
     def drop_incomplete(self) -> int:
         """Drop the rows in which anything is missing that is needed; how many there were."""
@@ -133,7 +139,12 @@ class Table:
             self._within("probability", name, LEAST_PROBABILITY, 1.0, PROBABILITY_RANGE)
             for name in self.columns.probability_columns
         ]
-        features, encoding, notes = encode(self.frame, self.features, self.rows)
+        notes: tuple[str, ...] = ()
+        if self.stored is not None and self._told():
+            encoding = self.stored.only(self.features)
+            features = encode_by(encoding, self.frame)
+        else:
+            features, encoding, notes = encode(self.frame, self.features, self.rows)
         log = Log(
             features=features,
             actions=actions,
@@ -198,7 +209,7 @@ def read_table(source: Source, given: Columns | None, free: bool = False) -> Tab
         raise InputError(f"the number of rows of {found.name!r}", 0, "at least 1")
     rows = frame.height
     frame, arms = select_arms(frame, columns)
-    return Table(frame, columns, features, arms, rows)
+    return Table(frame, columns, features, arms, rows, found.encoding)
 
 
 def _check_complete(columns: Columns, name: str) -> None:

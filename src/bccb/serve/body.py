@@ -28,6 +28,8 @@ MOST_ITEM_BYTES = 2_000_000  # of one user: the most features and costs, with th
 # each feature and cost; eight more are room for those in their names.
 MARKS = (b":", b",", b"[", b"{")
 MOST_MARKS = 10 * (MOST_FEATURES + MOST_TREATMENTS)
+FILE = "application/octet-stream"  # the content type of files
+MORE_TIME = "bccb.more_time"  # in the scope of a request: a function that gives a file its time
 LENGTH = "the length of the list"
 SLICE = 200_000  # bytes of items between which others are served: some milliseconds
 # What many programs write instead of a number, which JSON does not know
@@ -51,24 +53,39 @@ class NotNumbersError(Exception):
 
 async def read(request: Request) -> bytes:
     """The body of a request, if it is JSON and not too large."""
+    _check_kind(request, "application/json", "not-json")
+    return await _read(request, MOST_BYTES)
+
+
+async def read_file(request: Request, most: int) -> bytes:
+    """The body of a request that brings a file, of so many bytes at most."""
+    _check_kind(request, FILE, "not-a-file")
+    request.scope.get(MORE_TIME, lambda: None)()
+    return await _read(request, most)
+
+
+def _check_kind(request: Request, wanted: str, problem: str) -> None:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        detail = f"the content type is {kind!r}, but must be 'application/json'"
-        raise ProblemError(415, "not-json", detail)
+    if kind != wanted:
+        detail = f"the content type is {kind!r}, but must be {wanted!r}"
+        raise ProblemError(415, problem, detail)
+
+
+async def _read(request: Request, most: int) -> bytes:
     body = bytearray()
     try:
         async for chunk in request.stream():
             body += chunk
-            if len(body) > MOST_BYTES:
-                raise too_large()
+            if len(body) > most:
+                raise too_large(most)
     except ClientDisconnect:
         raise ProblemError(400, "incomplete", "the body ended before it was whole") from None
     return bytes(body)
 
 
-def too_large() -> ProblemError:
-    """The body is larger than any request needs."""
-    return ProblemError(413, "too-large", f"the body must have at most {MOST_BYTES:,} bytes")
+def too_large(most: int) -> ProblemError:
+    """The body is larger than any such request needs."""
+    return ProblemError(413, "too-large", f"the body must have at most {most:,} bytes")
 
 
 def parse(decoder: Decoder[T], body: bytes, place: str = "") -> T:

@@ -143,6 +143,11 @@ class Books:
             return 0.0
         return SECONDS_PER_PENDING * (campaign.pending.last - campaign.pending.first + 1)
 
+    def is_plain(self, id_: str) -> bool:
+        """Whether all features of a campaign are plain numbers; so also where there is none."""
+        campaign = self._campaigns.get(id_)
+        return not isinstance(campaign, Campaign) or campaign.terms.encoding is None
+
     def users_at_once(self, id_: str) -> int:
         """How many users of a list are handled at once in this campaign."""
         campaign = self._campaigns.get(id_)

@@ -26,7 +26,7 @@ from bccb.pending import Pending
 from bccb.serve.balance import Balance
 from bccb.serve.meter import Meter
 from bccb.serve.tally import CausedPoint, Point, Tally
-from bccb.serve.terms import Terms
+from bccb.serve.terms import UPLOAD, Terms
 from bccb.types import LEAST_PROBABILITY, Floats, Ints
 from bccb.wire import AlertKind
 
@@ -59,9 +59,14 @@ class Campaign:
         self.age_at = 0  # when to look whether users have grown older
         self.sweep_at = 0  # when to look for the next window that has passed
         self.fitted_at: int | None = None  # when the policy was fitted again last
+        self.needs_history = terms.learned_from == UPLOAD  # before it can decide
         self.meter = Meter()
         self.balance = Balance()
         self.alerts: tuple[Alert, ...] = ()  # as of the last look
+        # where the features as they came begin in the detail of a decision, if they are kept
+        self._raw_from: int | None = None
+        if terms.encoding is not None:
+            self._raw_from = 8 * (len(terms.treatments) + self.machine.trace_size)
         self.measure: Measure | None = None
         if self.machine.reserve > 0.0 and not terms.shadow:
             self.measure = Measure(self.machine.reserve)
@@ -142,17 +147,24 @@ class Campaign:
         at, terms = self.terms.opened_at, self.terms.to_json()
         return self._event(at, Kind.OPENED, self.id, money=self.budget, detail=terms)
 
-    def learning(self, at: int, memory: bytes) -> Event:
-        """Begin with what another campaign has learned."""
+    def learning(self, at: int, memory: bytes, digest: str | None = None) -> Event:
+        """Begin with what another campaign, or an uploaded policy with this digest, has learned."""
         self.machine.remember(memory)
-        return self._event(at, Kind.LEARNED, detail=memory)
+        self.needs_history = False
+        return self._event(at, Kind.LEARNED, digest, detail=memory)
 
     def deciding(
-        self, times: Sequence[int], decisions: Sequence[str], xs: Floats, costs: Ints
+        self,
+        times: Sequence[int],
+        decisions: Sequence[str],
+        xs: Floats,
+        costs: Ints,
+        raw: Sequence[bytes],
     ) -> list[Event]:
         """Decide on users one after the other, and reserve what their treatments cost, in micros.
 
-        One after the other or together, the decisions are the same.
+        One after the other or together, the decisions are the same. ``raw`` is the features as
+        they came, where ``xs`` is encoded, and empty bytes otherwise.
         """
         first, horizons = self.machine.decisions + 1, NONE
         if self.terms.ends_at is not None:
@@ -172,17 +184,17 @@ class Campaign:
         left = self.remaining
         rows = zip(
             *(times, decisions, made.actions.tolist(), made.paid.tolist(), prices),
-            *(probabilities, costs, made.traces),
+            *(probabilities, costs, made.traces, raw),
             strict=True,
         )
         for number, row in enumerate(rows, first):
-            at, decision, action, paid, price, probability, offered, trace = row
+            at, decision, action, paid, price, probability, offered, trace, given = row
             left -= paid
             self.reserved += paid
             self.tally.decisions[action] += 1
             if number % self.tally.every == 0:
                 self._note_point(at, number, price)
-            detail = offered.tobytes() + trace.tobytes()
+            detail = offered.tobytes() + trace.tobytes() + given
             rest = (decision, number, action, paid, None, price, probability, left, detail)
             events.append(self._seal(at, DECISION, rest, sound))
         self._check_money()
@@ -319,10 +331,16 @@ class Campaign:
         return None if known.done is None else known.done.action
 
     def trace(self, decision: Event) -> Floats:
-        """What a decision left to learn by; its first entries are the user's features."""
+        """What a decision left to learn by; its first entries are what the policy has read."""
         assert decision.detail is not None
         # through a copy that may be written to: kernels are compiled for no other
-        return np.frombuffer(bytearray(decision.detail[8 * len(self.terms.treatments) :]))
+        begin, end = 8 * len(self.terms.treatments), self._raw_from
+        return np.frombuffer(bytearray(decision.detail[begin:end]))
+
+    def raw(self, decision: Event) -> bytes:
+        """The features as they came, a JSON list, where they are encoded; otherwise nothing."""
+        assert decision.detail is not None
+        return b"" if self._raw_from is None else decision.detail[self._raw_from :]
 
     def costs(self, decision: Event) -> Ints:
         """What each treatment would have cost, in micros."""
@@ -354,6 +372,8 @@ class Campaign:
             "tally": self.tally.to_dict(),
             "waiting_from": self.pending.first_event,
         }
+        if self.terms.learned_from == UPLOAD:
+            rest["needs_history"] = self.needs_history
         sums, states = (np.empty(0), NO_BYTES) if self.measure is None else self.measure.kept()
         rest["measured"] = len(sums), len(states)
         machine = self.machine.snapshot()
@@ -378,6 +398,7 @@ class Campaign:
         self.at, self.planned_at = rest["at"], rest["planned_at"]
         self.status, self.open = Kind(rest["status"]), rest["open"]
         self.tally = Tally.from_dict(rest["tally"])
+        self.needs_history = rest.get("needs_history", False)
         whole, without_sample = self.machine.sizes
         whole, self.fitted_at = rest.get("machine", whole), rest.get("fitted_at")
         begin = 8 + size + (whole if "measured" in rest else without_sample)

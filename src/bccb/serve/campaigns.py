@@ -7,9 +7,11 @@ engine's task; ``at`` is the time in microseconds.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 
 from bccb.data.service_log import CONTROL
-from bccb.errors import StateError
+from bccb.encoding import OTHER, Encoding, Feature
+from bccb.errors import InputError, StateError
 from bccb.ledger.event import Kind
 from bccb.ledger.moment import SECOND, as_time, moment_of
 from bccb.money import BUDGET_RANGE, MICROS, MOST_MONEY, as_text, budget_down
@@ -18,8 +20,15 @@ from bccb.serve.campaign import Campaign
 from bccb.serve.code import this_code
 from bccb.serve.log import taken_names
 from bccb.serve.problem import ProblemError, conflict, invalid
-from bccb.serve.terms import Terms
-from bccb.wire import CampaignRequest, TimeHorizon, UsersHorizon, encode
+from bccb.serve.terms import UPLOAD, Terms
+from bccb.wire import (
+    MOST_FEATURES,
+    CampaignRequest,
+    FeatureRequest,
+    TimeHorizon,
+    UsersHorizon,
+    encode,
+)
 
 LAST_END = 221_845_392_000 * SECOND  # microseconds since 1970: the year 9000
 ENDS = "in the future, before the year 9000"
@@ -35,13 +44,14 @@ def terms_of(asked: CampaignRequest, at: int) -> Terms:
     if ends_at is not None and not 0 <= ends_at <= LAST_END:
         raise invalid("horizon.ends_at", str(by_time and by_time.ends_at), ENDS)
     treatments, code = tuple(asked.treatments), this_code()
-    for field, names in (("features", asked.features), ("treatments", asked.treatments)):
+    features = [each if isinstance(each, str) else each.name for each in asked.features]
+    for field, names in (("features", features), ("treatments", asked.treatments)):
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise invalid(field, twice, "named once")
     if CONTROL in treatments:
         raise invalid("treatments", CONTROL, "another name: it stands for those left alone")
-    for name in asked.features:
+    for name in features:
         if name in taken_names(treatments):
             raise invalid("features", name, "another name: the log has a column with this one")
     return Terms(
@@ -50,7 +60,7 @@ def terms_of(asked: CampaignRequest, at: int) -> Terms:
         users=asked.horizon.users if isinstance(asked.horizon, UsersHorizon) else None,
         ends_at=ends_at,
         expected_users=None if by_time is None else by_time.expected_users,
-        features=tuple(asked.features),
+        features=tuple(features),
         treatments=treatments,
         policy=asked.policy.name,
         parameters=asked.policy.params,
@@ -62,7 +72,31 @@ def terms_of(asked: CampaignRequest, at: int) -> Terms:
         version=code.version,
         asked=encode(asked).decode(),
         fingerprint=code.fingerprint,
+        encoding=_encoding_of(asked.features),
     )
+
+
+def _encoding_of(asked: Sequence[str | FeatureRequest]) -> Encoding | None:
+    """How features are encoded; None where all of them are plain numbers."""
+    try:
+        encoding = Encoding(tuple(_feature_of(each) for each in asked))
+    except InputError as error:
+        raise ProblemError(422, "invalid-field", str(error), "features") from None
+    columns = len(encoding.columns)
+    if columns > MOST_FEATURES:
+        wrong = f"the columns of all features and levels are {columns:,}"
+        detail = f"{wrong}, but must be at most {MOST_FEATURES:,}: declare fewer levels"
+        raise ProblemError(422, "invalid-field", detail, "features")
+    return None if encoding.is_plain else encoding
+
+
+def _feature_of(asked: str | FeatureRequest) -> Feature:
+    if isinstance(asked, str):
+        return Feature(asked)
+    others = asked.others
+    if others is None:
+        others = asked.kind == "category" and OTHER not in asked.levels
+    return Feature(asked.name, asked.kind, asked.levels, others, asked.fill)
 
 
 def open_campaign(books: Books, at: int, terms: Terms) -> tuple[Campaign, bool]:
@@ -76,7 +110,7 @@ def open_campaign(books: Books, at: int, terms: Terms) -> tuple[Campaign, bool]:
     if terms.ends_at is not None and terms.ended(at):
         raise invalid("horizon.ends_at", as_time(terms.ends_at), ENDS)
     memory = None
-    if terms.learned_from is not None:
+    if terms.learned_from not in (None, UPLOAD):
         memory = _learned(books, terms)
     campaign = books.add(f"c{secrets.token_hex(5)}", terms)
     books.record(campaign, campaign.opening())
@@ -92,10 +126,14 @@ def _learned(books: Books, terms: Terms) -> bytes:
     except ProblemError as problem:
         if problem.status != 404:
             raise
-        raise invalid("learned_from", terms.learned_from, "the id of a campaign") from None
+        allowed = f'the id of a campaign, or "{UPLOAD}"'
+        raise invalid("learned_from", terms.learned_from, allowed) from None
     allowed = "a campaign with the same features, treatments and policy"
-    theirs = source.terms.features, source.terms.treatments
-    if (terms.features, terms.treatments) != theirs:
+    theirs = source.terms.features, source.terms.encoding, source.terms.treatments
+    if (terms.features, terms.encoding, terms.treatments) != theirs:
+        raise invalid("learned_from", terms.learned_from, allowed)
+    if source.needs_history:
+        allowed = "a campaign that has learned something: this one waits for its history"
         raise invalid("learned_from", terms.learned_from, allowed)
     machine = terms.machine()
     try:

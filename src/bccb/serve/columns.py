@@ -16,6 +16,7 @@ from msgspec import Meta, Raw
 from msgspec.json import Decoder
 
 from bccb import wire
+from bccb.encoding import Value
 from bccb.serve.body import MOST_MARKS, SLICE, not_json, parse, refusal, unreadable
 from bccb.serve.problem import ProblemError, invalid
 from bccb.serve.users import UserColumns
@@ -35,6 +36,7 @@ UNREAD = Decoder(Unread)
 FIELDS = Decoder(dict[str, Raw])
 IDS = Decoder(list[wire.DecisionId])
 NUMBERS = Decoder(list[float])
+VALUES = Decoder(list[wire.FeatureValue])
 MONEY = Decoder(list[wire.MoneyText])
 # Stand for columns that are not looked at
 SOUND: dict[str, tuple[bytes, Any]] = {
@@ -44,13 +46,14 @@ SOUND: dict[str, tuple[bytes, Any]] = {
 }
 
 
-async def parse_columns(body: bytes) -> UserColumns:
-    """The body as users in columns."""
+async def parse_columns(body: bytes, plain: bool) -> UserColumns:
+    """The body as users in columns; ``plain`` says that all features are numbers."""
     unread = _split(body)
     ids = _column(IDS, unread.decision_ids, "decision_ids")
     if not ids:
         raise invalid("decision_ids", [], f"a list of 1 to {wire.MOST_BATCH:,}")
-    features: dict[str, list[float]] = {}
+    values: Decoder[Any] = NUMBERS if plain else VALUES
+    features: dict[str, list[Value]] = {}
     costs: dict[str, list[str]] = {}
     parsed = 0
     for field, column in _columns(unread):
@@ -60,7 +63,7 @@ async def parse_columns(body: bytes) -> UserColumns:
             parsed = 0
             await asyncio.sleep(0)
         if group == "features":
-            features[name] = _same_length(_column(NUMBERS, column, field), field, len(ids))
+            features[name] = _same_length(_column(values, column, field), field, len(ids))
         else:
             costs[name] = _same_length(_column(MONEY, column, field), field, len(ids))
     return UserColumns(ids, features, costs)

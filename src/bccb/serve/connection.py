@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from bccb.serve.answers import problem_response
+from bccb.serve.body import MORE_TIME
 from bccb.serve.problem import ProblemError
 
 REQUEST_SECONDS = 10.0  # for a request to arrive whole
+FILE_SECONDS = 120.0  # for one that brings a file, from whom may send it
 STALL_SECONDS = 20.0  # for a client to read on
 IDLE_SECONDS = 30.0  # for the next request on the same connection
 MOST_HEAD = 65_536  # bytes of a request before its body
@@ -96,6 +98,12 @@ class Connection(HttpToolsProtocol):
             self.transport.abort()
             raise ValueError("too many requests at once")  # it ends the parsing
         super().on_headers_complete()
+        cast("dict[str, Any]", self.scope)[MORE_TIME] = self._give_more_time
+
+    def _give_more_time(self) -> None:
+        """Let a file arrive: asked for by an operation, after it was checked who sends it."""
+        if self._arriving:
+            self._wait(FILE_SECONDS)
 
     def on_body(self, body: bytes) -> None:
         """More of a body."""

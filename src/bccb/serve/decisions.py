@@ -61,6 +61,7 @@ class Draft(NamedTuple):
     ids: list[str]
     features: Floats
     costs: Ints
+    raw: list[bytes]  # the features as they came, where the campaign encodes them
 
     def without(self, made: Container[str]) -> Draft:
         """Its users who were not decided on yet."""
@@ -68,7 +69,8 @@ class Draft(NamedTuple):
         if len(new) == len(self.ids):
             return self
         ids = [self.ids[i] for i in new]
-        return self._replace(ids=ids, features=self.features[new], costs=self.costs[new])
+        raw = [self.raw[i] for i in new]
+        return self._replace(ids=ids, features=self.features[new], costs=self.costs[new], raw=raw)
 
 
 def decide(books: Books, at: int, requests: Sequence[Asked]) -> list[Made | ProblemError]:
@@ -117,7 +119,8 @@ def _draft(books: Books, asked: Asked) -> Draft:
         i = next(i for i, each in enumerate(ids) if each in ids[:i])
         allowed = "another one than those before it in this list"
         raise invalid(asked.users.id_field(i), ids[i], allowed)
-    return Draft(campaign, ids, *asked.users.read(campaign.terms))
+    terms = campaign.terms
+    return Draft(campaign, ids, *asked.users.read(terms), asked.users.raw(terms))
 
 
 def _decide_apart(
@@ -141,7 +144,8 @@ def _decide_apart(
     if ids:
         features = np.concatenate([draft.features for draft in fresh])
         costs = np.concatenate([draft.costs for draft in fresh])
-        events = campaign.deciding([campaign.now(at)] * len(ids), ids, features, costs)
+        raw = [each for draft in fresh for each in draft.raw]
+        events = campaign.deciding([campaign.now(at)] * len(ids), ids, features, costs, raw)
         books.record(campaign, *events)
         decided |= zip(ids, events, strict=True)
         campaign.meter.add(at, len(ids))
@@ -157,7 +161,7 @@ def _check(
         if id_ not in made:
             continue
         field, (decision, end, *_) = asked.users.id_field(i), made[id_]
-        if not _same(campaign, decision, draft.features[i], draft.costs[i]):
+        if not _same(campaign, decision, draft, i):
             detail = f"decision {id_!r} was asked for with another body"
             raise conflict("id-taken", detail, field)
         if end is not None and end.kind == Kind.CANCELLATION:  # its money is for others now
@@ -176,10 +180,15 @@ def _made_before(books: Books, campaign: Campaign, ids: Sequence[str]) -> dict[s
     return {id_: known for id_, known in asked_before.items() if known is not None}
 
 
-def _same(campaign: Campaign, decision: Event, x: Floats, costs: Ints) -> bool:
-    """Whether a decision was asked for with this body."""
+def _same(campaign: Campaign, decision: Event, draft: Draft, i: int) -> bool:
+    """Whether a decision was asked for with the body of user i."""
+    x, costs = draft.features[i], draft.costs[i]
     trace = campaign.trace(decision)
-    return bool((trace[: len(x)] == x).all() and (campaign.costs(decision) == costs).all())
+    return bool(
+        (trace[: len(x)] == x).all()
+        and (campaign.costs(decision) == costs).all()
+        and campaign.raw(decision) == draft.raw[i]
+    )
 
 
 def _check_running(campaign: Campaign, at: int) -> None:
@@ -188,6 +197,10 @@ def _check_running(campaign: Campaign, at: int) -> None:
         raise conflict(
             f"campaign-{status}", f"campaign {campaign.id} is {status}: nobody is treated"
         )
+    if campaign.needs_history:
+        path = f"/v1/campaigns/{campaign.id}/learning"
+        detail = f"campaign {campaign.id} has no history yet: upload a saved policy with PUT {path}"
+        raise conflict("needs-history", detail)
     if campaign.terms.ended(campaign.now(at)):
         raise conflict("campaign-ended", f"the time of campaign {campaign.id} is over")
 

@@ -27,6 +27,7 @@ NEGATIVE = re.compile(r"-[0-9]+(\.[0-9]+)?")
 EXAMPLES = {  # of objects in whose place callers often send something simpler
     wire.PolicyRequest: f'{{"name": "{DEFAULT}"}}',
     wire.UsersHorizon: '{"users": 10000}',
+    wire.FeatureRequest: '{"name": "age", "fill": 40}',
 }
 CALLED = {wire.in_python(pattern): name for pattern, name in PATTERNS.items()}
 Moment = Annotated[datetime, Meta(tz=True)]
@@ -55,8 +56,9 @@ def _faults(kind: inspect.Type, value: Any, path: tuple[str, ...]) -> Iterator[F
         yield from _faults(kind.type, value, path)
     elif isinstance(kind, inspect.UnionType):
         others = [each for each in kind.types if not isinstance(each, inspect.NoneType)]
-        if value is not None or len(others) == len(kind.types):
-            yield from _faults(others[0], value, path)
+        null = len(others) < len(kind.types)
+        if value is not None or not null:
+            yield from _union_faults(others, null, value, path)
     elif isinstance(kind, inspect.CustomType):
         yield from _faults(inspect.type_info(wire.horizon_type(value)), value, path)
     elif isinstance(kind, inspect.StructType):
@@ -69,7 +71,7 @@ def _faults(kind: inspect.Type, value: Any, path: tuple[str, ...]) -> Iterator[F
         else:
             for name, each in value.items():
                 yield from _faults(kind.value_type, each, (*path, name))
-    elif isinstance(kind, inspect.ListType):
+    elif isinstance(kind, inspect.ListType | inspect.VarTupleType):
         if not isinstance(value, list):
             yield Fault(path, value, "a list")
         elif not _within(len(value), kind.min_length, kind.max_length):
@@ -81,6 +83,34 @@ def _faults(kind: inspect.Type, value: Any, path: tuple[str, ...]) -> Iterator[F
         allowed = _leaf(kind, value)
         if allowed is not None:
             yield Fault(path, value, allowed)
+
+
+def _union_faults(
+    kinds: list[inspect.Type], null: bool, value: Any, path: tuple[str, ...]
+) -> Iterator[Fault]:
+    """The faults of the kind that the value is nearest to; null is allowed where it says so."""
+    near = next((each for each in kinds if _is_near(each, value)), None)
+    if near is not None or len(kinds) == 1:
+        yield from _faults(near or kinds[0], value, path)
+        return
+    faults = [next(_faults(each, value, path)).allowed or "" for each in kinds]
+    yield Fault(path, value, " or ".join([*faults, *(["null"] if null else [])]))
+
+
+def _is_near(kind: inspect.Type, value: Any) -> bool:
+    """Whether a value is of a kind, if perhaps not in its range."""
+    match kind:
+        case inspect.Metadata():
+            return _is_near(kind.type, value)
+        case inspect.StructType():
+            return isinstance(value, dict)
+        case inspect.StrType():
+            return isinstance(value, str)
+        case inspect.BoolType():
+            return isinstance(value, bool)
+        case inspect.FloatType():
+            return isinstance(value, int | float) and not isinstance(value, bool)
+    return False
 
 
 def _struct_faults(kind: inspect.StructType, value: Any, path: tuple[str, ...]) -> Iterator[Fault]:
@@ -116,8 +146,13 @@ def _leaf(kind: inspect.Type, value: Any) -> str | None:
             return None
         if CALLED.get(kind.pattern or "") == PATTERNS[wire.MONEY] and _is_negative(value):
             return "above 0"
-        most = "" if kind.max_length is None else f", of at most {kind.max_length:,} characters"
-        return CALLED.get(kind.pattern or "", "text") + most
+        called = CALLED.get(kind.pattern or "", "text")
+        if kind.max_length is None:
+            return called
+        comma = "," if " " in called else ""
+        return f"{called}{comma} of at most {kind.max_length:,} characters"
+    if isinstance(kind, inspect.BoolType):
+        return None if isinstance(value, bool) else "true or false"
     if isinstance(kind, inspect.LiteralType):
         return None if value in kind.values else f"one of {', '.join(map(repr, kind.values))}"
     if isinstance(kind, inspect.DateTimeType):

@@ -29,7 +29,7 @@ def explanation_view(campaign: Campaign, machine: Machine) -> wire.Explanation:
             "can be explained",
         )
     try:
-        explained = explain(machine, names=campaign.terms.features)
+        explained = explain(machine, names=campaign.terms.encoding or campaign.terms.features)
     except StateError as error:
         raise conflict("cannot-explain", str(error)) from None
     return _view(explained, campaign.terms.treatments)

@@ -102,8 +102,10 @@ class Gate(Router):
     def _check(self, scope: Scope, route: BaseRoute | None) -> port.Scope | None:
         headers: dict[bytes, Any] = dict(scope["headers"])
         length = headers.get(b"content-length", b"0")
-        if length.isdigit() and int(length) > MOST_BYTES:
-            raise too_large()
+        served = _served(route)
+        most = MOST_BYTES if served is None else served.operation.most_bytes
+        if length.isdigit() and int(length) > most:
+            raise too_large(most)
         host, key, origin = (headers.get(name, b"").decode("latin-1") for name in ASKED)
         forwarded = not PROXIED.isdisjoint(headers)
         return self.access.check(_needed(scope, route), host, key, origin, forwarded)
@@ -113,8 +115,14 @@ def _needed(scope: Scope, route: BaseRoute | None) -> port.Scope | None:
     """What an API key must allow; None where no key is needed."""
     if route is None:  # without a key, nobody learns which paths exist
         return port.Scope.READ if scope["method"] in LOOKS else port.Scope.ADMIN
+    served = _served(route)
+    return None if served is None else served.operation.scope
+
+
+def _served(route: BaseRoute | None) -> Served | None:
+    """The operation of a route, if it has one."""
     served = route.app if isinstance(route, Route) else None
-    return served.operation.scope if isinstance(served, Served) else None
+    return served if isinstance(served, Served) else None
 
 
 def _refusal(error: Exception, scope: Scope) -> Any:

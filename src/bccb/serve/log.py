@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from typing import IO, Any
 
+from bccb.data.encodings import encoding_metadata
 from bccb.data.schema import Columns
 from bccb.data.service_log import CONTROL, OWN, SHADOW, cost_columns, service_columns
+from bccb.encoding import Kind, Value, as_text, plain
+from bccb.ledger.event import Event
 from bccb.ledger.moment import as_time
 from bccb.ledger.port import Ledger, Reader, Resolved
 from bccb.money import MICROS
@@ -39,7 +43,7 @@ def rows(ledger: Reader, campaign: Campaign, until: int) -> Iterator[list[dict[s
 
 def _row(campaign: Campaign, resolved: Resolved) -> dict[str, Any]:
     terms, decision = campaign.terms, resolved.decision
-    features = campaign.trace(decision)[: len(terms.features)].tolist()
+    features = _features(campaign, decision)
     costs = (campaign.costs(decision) / MICROS).tolist()
     arms = (CONTROL, *terms.treatments)
     proposed = arms[decision.action or 0]
@@ -63,6 +67,15 @@ def _row(campaign: Campaign, resolved: Resolved) -> dict[str, Any]:
         row |= {"proposed_probability": decision.probability}
         row["outcome"] = resolved.value if recorded else None
     return row
+
+
+def _features(campaign: Campaign, decision: Event) -> list[Value]:
+    """The features of a decision, as they came."""
+    if campaign.terms.encoding is None:
+        plain: list[Value] = campaign.trace(decision)[: campaign.terms.columns].tolist()
+        return plain
+    values: list[Value] = json.loads(campaign.raw(decision))
+    return values
 
 
 def columns(campaign: Campaign) -> Columns:
@@ -99,11 +112,11 @@ def _write_parquet(
     import polars
 
     schema = _schema(campaign)
-    parts = [polars.DataFrame(page, schema=schema) for page in pages]
+    parts = [polars.DataFrame(_as_text(page, campaign), schema=schema) for page in pages]
     frame = polars.concat(parts) if parts else polars.DataFrame(schema=schema)
     frame = frame.with_columns(polars.col("at").str.to_datetime(time_zone="UTC"))
     try:
-        frame.write_parquet(file, metadata=columns(campaign).metadata())
+        frame.write_parquet(file, metadata=columns(campaign).metadata() | _metadata(campaign))
     except polars.exceptions.PolarsError as error:  # such as a full disk
         raise OSError(str(error)) from None
 
@@ -115,6 +128,25 @@ def _write_csv(pages: Iterator[list[dict[str, Any]]], campaign: Campaign, file: 
     for page in pages:
         table.writerows(page)
     text.detach()  # flushes, and leaves the file open
+
+
+def _as_text(page: list[dict[str, Any]], campaign: Campaign) -> list[dict[str, Any]]:
+    """Rows for Parquet, where a column has one type: the levels of categories as text."""
+    names = [name for name, kind in _kinds(campaign).items() if kind == "category"]
+    for row in page:
+        row |= {name: as_text(row[name]) for name in names if row[name] is not None}
+    return page
+
+
+def _kinds(campaign: Campaign) -> dict[str, Kind]:
+    terms = campaign.terms
+    encoding = terms.encoding or plain(terms.features)
+    return {feature.name: feature.kind for feature in encoding.features}
+
+
+def _metadata(campaign: Campaign) -> dict[str, str]:
+    encoding = campaign.terms.encoding
+    return {} if encoding is None else encoding_metadata(encoding)
 
 
 def _own(campaign: Campaign) -> dict[str, str]:
@@ -132,4 +164,8 @@ def _schema(campaign: Campaign) -> dict[str, Any]:
     import polars
 
     own = {name: getattr(polars, kind) for name, kind in _own(campaign).items()}
-    return {name: own.get(name, polars.Float64) for name in _names(campaign)}
+    kinds = _kinds(campaign)
+    features = {
+        name: polars.Float64 if kind == "number" else polars.String for name, kind in kinds.items()
+    }
+    return {name: own.get(name) or features.get(name, polars.Float64) for name in _names(campaign)}

@@ -11,6 +11,7 @@ import msgspec
 
 from bccb import __version__, wire
 from bccb.serve.answers import JSON, PROBLEM_TYPE
+from bccb.serve.body import FILE
 from bccb.serve.operation import Operation
 
 ABOUT = "Whom to treat, one user at a time, under a budget that is never exceeded."
@@ -22,7 +23,7 @@ WHY = {
     404: "There is no such campaign or decision.",
     409: "The request contradicts what is already so.",
     413: "The body is too large.",
-    415: "The body is not application/json.",
+    415: "The body has another content type.",
     422: "A field is not as it must be.",
     503: "Nothing was done, because it could not be made durable: try again.",
 }
@@ -58,7 +59,7 @@ class _Schemas:
     def __init__(self, operations: Sequence[Operation]) -> None:
         types: list[Any] = [wire.Problem, wire.UsersHorizon, wire.TimeHorizon]
         types += PARAMETERS.values()
-        types += [each.takes for each in operations if each.takes is not None]
+        types += [each.takes for each in operations if each.takes not in (None, bytes)]
         replies = (reply for each in operations for reply in each.replies.values())
         types += [reply.kind for reply in replies if reply.kind is not None]
         made, components = msgspec.json.schema_components(
@@ -100,7 +101,10 @@ def _described(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
     ]
     if parameters:
         described["parameters"] = parameters
-    if operation.takes is not None:
+    if operation.takes is bytes:
+        file = {FILE: {"schema": {"type": "string", "format": "binary"}}}
+        described["requestBody"] = {"required": True, "content": file}
+    elif operation.takes is not None:
         content = {JSON: {"schema": schemas.of(operation.takes)}}
         described["requestBody"] = {"required": True, "content": content}
     return described

@@ -14,6 +14,7 @@ from starlette.types import Receive, Send
 from starlette.types import Scope as Connection
 
 from bccb.ledger.port import Scope
+from bccb.serve.body import MOST_BYTES
 from bccb.serve.engine import Engine
 
 Method: TypeAlias = Literal["GET", "POST", "PUT"]
@@ -38,9 +39,10 @@ class Operation:
     tag: str
     endpoint: Endpoint
     replies: Mapping[int, Reply]
-    takes: Any  # the type of its body; None where it has none
+    takes: Any  # the type of its body; bytes for a file, None where it has none
     problems: tuple[int, ...]  # statuses beside those that every such operation has
     query: Mapping[str, Any]  # schemas of its parameters
+    most_bytes: int  # of its body
 
     def route(self, engine: Engine) -> Route:
         """The operation in a list of routes."""
@@ -85,14 +87,14 @@ class Operations(list[Operation]):
         takes: Any = None,
         problems: tuple[int, ...] = (),
         query: Mapping[str, Any] | None = None,
+        most_bytes: int = MOST_BYTES,
     ) -> Callable[[Endpoint], Endpoint]:
         """Decorate the endpoint of an operation; ``answer`` is the type of its only reply."""
 
         def added(endpoint: Endpoint) -> Endpoint:
             given = replies or {200: Reply(answer)}
-            self.append(
-                Operation(method, path, scope, tag, endpoint, given, takes, problems, query or {})
-            )
+            named = (method, path, scope, tag, endpoint, given, takes, problems, query or {})
+            self.append(Operation(*named, most_bytes))
             return endpoint
 
         return added

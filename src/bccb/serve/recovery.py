@@ -205,7 +205,7 @@ def know_again(ledger: Reader, campaign: Campaign, event: int) -> None:
         for each in page:
             if each.sequence > campaign.sequence or each.number is None:
                 break
-            x = campaign.trace(each)[: len(campaign.terms.features)]
+            x = campaign.trace(each)[: campaign.terms.columns]
             pending.refill(each.number, x, float(each.at), each.sequence)
         if not page or page[-1].number == pending.last:
             return
@@ -218,9 +218,9 @@ def _apply(ledger: Reader, campaign: Campaign, event: Event, opened: Opened) -> 
     match event.kind:
         case Kind.DECISION:
             opened[id_] = [event]
-            x = campaign.trace(event)[: len(campaign.terms.features)]
-            costs = campaign.costs(event)
-            (made,) = campaign.deciding([event.at], [id_], x[None, :], costs[None, :])
+            x = campaign.trace(event)[: campaign.terms.columns]
+            costs, raw = campaign.costs(event), campaign.raw(event)
+            (made,) = campaign.deciding([event.at], [id_], x[None, :], costs[None, :], [raw])
         case kind if kind in STATUS_AFTER or kind in BESIDE_END:
             made = _follow(campaign, event, _known(ledger, campaign, event, opened))
             if event.kind in STATUS_AFTER:
@@ -232,7 +232,7 @@ def _apply(ledger: Reader, campaign: Campaign, event: Event, opened: Opened) -> 
         case Kind.BUDGET:
             made = campaign.adding(event.at, id_, event.money)
         case Kind.LEARNED if event.detail is not None:
-            made = campaign.learning(event.at, event.detail)
+            made = campaign.learning(event.at, event.detail, event.decision)
         case Kind.FITTED if event.detail is not None:
             made = campaign.fitting(event.at, Fitted.from_bytes(event.detail))
         case Kind.PAUSED | Kind.RESUMED | Kind.CLOSED:

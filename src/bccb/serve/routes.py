@@ -7,10 +7,11 @@ import os
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import IO, Annotated, cast
+from typing import IO, Annotated, Any, cast
 
 import msgspec
 from msgspec import Meta, structs
+from msgspec.json import Decoder
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
@@ -19,9 +20,9 @@ from bccb.errors import InputError
 from bccb.ledger.event import Kind
 from bccb.ledger.port import Scope
 from bccb.machine import Machine
-from bccb.serve import campaigns, explanations, lists, log, outcomes
+from bccb.serve import campaigns, explanations, learning, lists, log, outcomes
 from bccb.serve.answers import JSON, json_response
-from bccb.serve.body import parse, parse_list, read, refusal
+from bccb.serve.body import parse, parse_list, read, read_file, refusal
 from bccb.serve.books import Books
 from bccb.serve.campaign import Campaign
 from bccb.serve.columns import parse_columns
@@ -41,6 +42,7 @@ DECISION = f"{ONE}/decisions/{{decision_id}}"
 CAMPAIGNS = wire.decoder(wire.CampaignRequest)
 BUDGETS = wire.decoder(wire.BudgetRequest)
 DECISIONS = wire.decoder(wire.DecisionRequest)
+PLAIN_DECISIONS = wire.decoder(wire.PlainDecisionRequest)
 OUTCOMES = wire.decoder(wire.OutcomeRequest)
 OUTCOME_ITEMS = wire.decoder(wire.OutcomeItem)
 SETTLEMENTS = wire.decoder(wire.SettleRequest)
@@ -91,10 +93,10 @@ async def decide(engine: Engine, request: Request) -> Response:
     """
     body = await read(request)
     single = body.lstrip()[:1] != b"["
-    users = [parse(DECISIONS, body)] if single else await parse_list(DECISIONS, body)
-    made = answers(
-        await lists.decide(engine, Asked(_campaign_id(request), UserRows.of(users, single)))
-    )
+    id_ = _campaign_id(request)
+    decoder: Decoder[Any] = PLAIN_DECISIONS if engine.books.is_plain(id_) else DECISIONS
+    users = [parse(decoder, body)] if single else await parse_list(decoder, body)
+    made = answers(await lists.decide(engine, Asked(id_, UserRows.of(users, single))))
     return json_response(made[0] if single else made)
 
 
@@ -109,10 +111,9 @@ async def decide_columns(engine: Engine, request: Request) -> Response:
 
     As for a list, but with one list per feature and per treatment, which is faster.
     """
-    users = await parse_columns(await read(request))
-    return json_response(
-        answer_columns(await lists.decide(engine, Asked(_campaign_id(request), users)))
-    )
+    id_ = _campaign_id(request)
+    users = await parse_columns(await read(request), engine.books.is_plain(id_))
+    return json_response(answer_columns(await lists.decide(engine, Asked(id_, users))))
 
 
 @reporting("PUT", f"{DECISION}/outcome", wire.OutcomeAnswer, takes=wire.OutcomeRequest)
@@ -176,6 +177,35 @@ async def open_campaign(engine: Engine, request: Request) -> Response:
 
     view, new = await engine.do(command, LONG)
     return json_response(view, 201 if new else 200)
+
+
+@API.add(
+    "PUT",
+    f"{ONE}/learning",
+    wire.Campaign,
+    scope=Scope.ADMIN,
+    tag="campaigns",
+    problems=CHANGES,
+    takes=bytes,
+    most_bytes=learning.MOST_BYTES,
+)
+async def upload_learning(engine: Engine, request: Request) -> Response:
+    """Let a campaign that was opened with `learned_from: "upload"` begin with a saved policy.
+
+    The body is what `Policy.to_bytes` gives: the same policy, with the same parameters, as many
+    columns and treatments, that has learned history and made no decisions. To send the same again
+    is safe.
+    """
+    id_ = _campaign_id(request)
+    terms = await engine.do(lambda books, at: books.campaign(id_).terms)
+    saved = await read_file(request, learning.MOST_BYTES)
+    checking = partial(learning.learned, terms, saved)
+    memory = await asyncio.get_running_loop().run_in_executor(learning.CHECKER, checking)
+
+    def command(books: Books, at: int) -> wire.Campaign:
+        return campaign_view(learning.begin(books, at, id_, memory))
+
+    return json_response(await engine.do(command, LONG))
 
 
 @managing(f"{ONE}/budget", wire.Campaign, takes=wire.BudgetRequest)

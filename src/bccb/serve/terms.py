@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
 from bccb.assembly import assemble
 from bccb.data.schema import one_of
+from bccb.encoding import Encoding, Value
 from bccb.errors import InputError, MissingExtraError
 from bccb.machine import Machine
 from bccb.money import MICROS
@@ -19,6 +20,7 @@ from bccb.spec import Spec
 
 LEAST_ELAPSED = 1e-6  # of the time: before it the first users would seem to be a flood
 MOST_MEMORY = 2_000_000  # numbers: what learns for longer than some milliseconds holds up others
+UPLOAD = "upload"  # where the learning comes from, if it is from no campaign of the service
 FORECAST_WEIGHT = 0.1  # of the time: as long as what came counts as much as what was forecast
 
 
@@ -43,19 +45,26 @@ class Terms:
     version: str  # of bccb
     asked: str  # the request as it came, to recognise it when it comes again
     fingerprint: str = ""  # of the code that opened it; empty where an older version did
+    encoding: Encoding | None = None  # of the features; None where all are plain numbers
 
     @classmethod
     def from_json(cls, text: bytes) -> Terms:
         """The terms that :meth:`to_json` wrote."""
         kept: dict[str, Any] = json.loads(text)
         kept["features"], kept["treatments"] = tuple(kept["features"]), tuple(kept["treatments"])
+        if "encoding" in kept:
+            kept["encoding"] = Encoding.from_list(kept["encoding"])
         return cls(**kept)
 
     def to_json(self) -> bytes:
         """The terms as JSON."""
-        kept = asdict(self)
+        kept = asdict(replace(self, encoding=None))
         if not self.fingerprint:  # as the version before fingerprints wrote it, to the byte
             del kept["fingerprint"]
+        if self.encoding is None:  # as the version before encodings wrote it
+            del kept["encoding"]
+        else:
+            kept["encoding"] = self.encoding.to_list()
         return json.dumps(kept, separators=(",", ":"), sort_keys=True).encode()
 
     @cached_property
@@ -64,9 +73,20 @@ class Terms:
         return {name: k for k, name in enumerate(self.treatments, 1)}
 
     @cached_property
-    def pick_features(self) -> Callable[[Mapping[str, float]], Any]:
+    def pick_features(self) -> Callable[[Mapping[str, Any]], Any]:
         """Takes the features out of a mapping, in order."""
         return itemgetter(*self.features) if self.features else lambda _: ()
+
+    @cached_property
+    def columns(self) -> int:
+        """How many numbers the policy reads of a user."""
+        return len(self.features if self.encoding is None else self.encoding.columns)
+
+    @cached_property
+    def encoders(self) -> dict[str, Callable[[Value], Sequence[float]]]:
+        """What makes numbers of the values of each feature, where they are encoded."""
+        features = () if self.encoding is None else self.encoding.features
+        return {feature.name: feature.encoder() for feature in features}
 
     def machine(self) -> Machine:
         """A new policy on these terms."""
@@ -74,14 +94,14 @@ class Terms:
             self._spec().changed(**self.parameters),
             budget=self.budget / MICROS,
             horizon=self.users or self.expected_users or 1,
-            features=len(self.features),
+            features=self.columns,
             treatments=len(self.treatments),
             seed=self.seed,
             window=float(self.window),
         )
         if made.model_size > MOST_MEMORY:
             most = f"so few that {self.policy} needs at most {MOST_MEMORY:,} numbers"
-            sizes = f"{len(self.features):,} x {len(self.treatments):,}"
+            sizes = f"{self.columns:,} x {len(self.treatments):,}"
             raise InputError("features x treatments", sizes, f"{most}, not {made.model_size:,}")
         made.begin_with(self.budget)  # through a float, a large one would be some micros off
         return made
@@ -95,16 +115,15 @@ class Terms:
             raise InputError("policy.name", self.policy, allowed) from None
 
     def _spec(self) -> Spec:
-        """The row of the policy, if it learns as it goes."""
+        """The row of the policy, if it can be used here."""
         spec, history = POLICIES.get(self.policy), self.learned_from is not None
-        if spec is not None and spec.after_history and not history:
-            allowed = "one that needs no history, or learned_from must name a campaign"
+        if spec is not None and spec.needs_history and not history:
+            allowed = f'one that needs no history, or learned_from must be a campaign or "{UPLOAD}"'
             raise InputError("policy.name", self.policy, allowed)
         usable = {
             name: spec
             for name, spec in POLICIES.items()
-            if not (spec.needs_effects or (spec.needs_history and spec.composition.fitted))
-            and (history or not spec.after_history)
+            if not spec.needs_effects and (history or not spec.needs_history)
         }
         if self.policy not in usable:
             raise InputError("policy.name", self.policy, one_of(self.policy, usable))

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from bccb.encoding import Value
+from bccb.errors import InputError
 from bccb.kernels.users import first_refused
 from bccb.money import COST_RANGE, MOST_COST, costs_up
 from bccb.serve.problem import ProblemError, invalid, missing
 from bccb.serve.terms import Terms
 from bccb.types import FEATURE_RANGE, MOST_FEATURE, Floats, Ints
-from bccb.wire import DecisionRequest
+from bccb.wire import DecisionRequest, PlainDecisionRequest, encode
 
 Users: TypeAlias = "UserRows | UserColumns"
 MOST_MICROS = 2 * MOST_COST  # more does not matter, but must fit an int64
@@ -29,13 +31,15 @@ def _micros(text: str) -> int:
 class UserRows:
     """Users one after the other, each with features and costs; or a single one."""
 
-    users: Sequence[DecisionRequest]
+    users: Sequence[DecisionRequest | PlainDecisionRequest]
     ids: list[str]
     single: bool  # not a list
     first: int = 0  # the place of the first user in the whole list
 
     @classmethod
-    def of(cls, users: Sequence[DecisionRequest], single: bool = False) -> UserRows:
+    def of(
+        cls, users: Sequence[DecisionRequest | PlainDecisionRequest], single: bool = False
+    ) -> UserRows:
         """The users of a request."""
         return cls(users, [user.decision_id for user in users], single)
 
@@ -52,7 +56,7 @@ class UserRows:
         return f"{self._where(i)}decision_id"
 
     def read(self, terms: Terms) -> tuple[Floats, Ints]:
-        """Features in the campaign's order and costs in micros, one row per user, checked."""
+        """What the policy reads of each user and costs in micros, one row per user, checked."""
         users, d, K = self.users, len(terms.features), len(terms.treatments)
         try:
             rows = [terms.pick_features(user.features) for user in users]
@@ -62,9 +66,13 @@ class UserRows:
             extra = True
         if extra:
             for i, user in enumerate(users):
-                _check_names(user.features, terms.features, f"{self._where(i)}features")
+                _check_names(user.features, terms.features, f"{self._where(i)}features", terms)
                 _check_names(user.costs, terms.treatments, f"{self._where(i)}costs")
-        features = np.array(rows, np.float64).reshape(len(users), d)
+        if terms.encoding is None:
+            features = np.array(rows, np.float64).reshape(len(users), d)
+        else:
+            given = {name: [user.features[name] for user in users] for name in terms.features}
+            features = _encoded(terms, given, lambda i, name: f"{self._where(i)}features.{name}")
         costs = np.array(prices, np.int64)
         bad = first_refused(features, costs)
         if bad >= 0:
@@ -74,13 +82,19 @@ class UserRows:
             raise _refusal(named, priced)
         return features, costs
 
+    def raw(self, terms: Terms) -> list[bytes]:
+        """The values of each user as they came, where the campaign encodes them."""
+        if terms.encoding is None:
+            return [b""] * len(self.users)
+        return [encode([user.features[name] for name in terms.features]) for user in self.users]
+
 
 @dataclass(frozen=True, slots=True)
 class UserColumns:
     """Users in columns: a list per feature and per treatment, as long as the list of ids."""
 
     ids: list[str]
-    features: dict[str, list[float]]
+    features: Mapping[str, Sequence[Value]]
     costs: dict[str, list[str]]
     first: int = 0  # the place of the first user in the whole list
 
@@ -98,12 +112,16 @@ class UserColumns:
         return f"decision_ids.{self.first + i}"
 
     def read(self, terms: Terms) -> tuple[Floats, Ints]:
-        """Features in the campaign's order and costs in micros, one row per user, checked."""
-        _check_names(self.features, terms.features, "features")
+        """What the policy reads of each user and costs in micros, one row per user, checked."""
+        _check_names(self.features, terms.features, "features", terms)
         _check_names(self.costs, terms.treatments, "costs")
-        features = np.empty((len(self.ids), len(terms.features)))
-        for j, name in enumerate(terms.features):
-            features[:, j] = self.features[name]
+        if terms.encoding is None:
+            features = np.empty((len(self.ids), len(terms.features)))
+            for j, name in enumerate(terms.features):
+                features[:, j] = self.features[name]
+        else:
+            at = self.first
+            features = _encoded(terms, self.features, lambda i, name: f"features.{name}.{at + i}")
         costs = np.empty((len(self.ids), len(terms.treatments)), np.int64)
         for k, name in enumerate(terms.treatments):
             costs[:, k] = [_micros(text) for text in self.costs[name]]
@@ -115,23 +133,60 @@ class UserColumns:
             raise _refusal(named, priced)
         return features, costs
 
+    def raw(self, terms: Terms) -> list[bytes]:
+        """The values of each user as they came, where the campaign encodes them."""
+        if terms.encoding is None:
+            return [b""] * len(self.ids)
+        columns = [self.features[name] for name in terms.features]
+        return [encode(values) for values in zip(*columns, strict=True)]
+
+
+def _encoded(
+    terms: Terms,
+    given: Mapping[str, Sequence[Value]],
+    field: Callable[[int, str], str],
+) -> Floats:
+    """The numbers of users; ``field`` is how a message calls a feature of user i."""
+    columns: list[Floats] = []
+    for name, encoder in terms.encoders.items():
+        values = given[name]
+        try:
+            columns.append(np.array([encoder(value) for value in values], np.float64))
+        except InputError:
+            for i, value in enumerate(values):
+                _check_value(encoder, value, field(i, name))
+    return np.ascontiguousarray(np.hstack(columns))
+
+
+def _check_value(encoder: Callable[[Value], Any], value: Value, field: str) -> None:
+    """Refuse a value that cannot be encoded, under the name of its field."""
+    try:
+        encoder(value)
+    except InputError as error:
+        detail = field + str(error).removeprefix(error.field)
+        raise ProblemError(422, "invalid-field", detail, field) from None
+
 
 def _refusal(
-    features: Sequence[tuple[str, float]], costs: Sequence[tuple[str, str]]
+    features: Sequence[tuple[str, Value]], costs: Sequence[tuple[str, str]]
 ) -> ProblemError:
     """Which field of a user is out of its range."""
     for field, value in features:
-        if not abs(value) <= MOST_FEATURE:
+        if isinstance(value, float) and not abs(value) <= MOST_FEATURE:
             return invalid(field, value, FEATURE_RANGE)
     field, text = next(each for each in costs if not 1 <= _micros(each[1]) <= MOST_COST)
     return invalid(field, text, COST_RANGE)
 
 
-def _check_names(given: Mapping[str, Any], names: Sequence[str], field: str) -> None:
+def _check_names(
+    given: Mapping[str, Any], names: Sequence[str], field: str, terms: Terms | None = None
+) -> None:
     """Refuse a name that is missing, or one that the campaign does not know."""
     for name in names:
         if name not in given:
-            raise missing(f"{field}.{name}")
+            encoded = terms is not None and terms.encoding is not None
+            hint = ": every feature is named, with null where it is not known" if encoded else ""
+            raise missing(f"{field}.{name}", hint)
     known = set(names)
     for name in given:
         if name not in known:

@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any, Literal, cast
 
 from bccb import wire
+from bccb.encoding import Encoding
 from bccb.intervals import Interval
 from bccb.ledger.moment import SECOND, time_of
 from bccb.ledger.port import Account
@@ -58,6 +59,7 @@ def campaign_view(campaign: Campaign | Quarantined, whole: bool = True) -> wire.
         median_delay_seconds=median_delay(campaign.pending),
         too_late=campaign.pending.too_late,
         caused=_caused(campaign) if whole else None,
+        needs_history=campaign.needs_history,
         fits=campaign.machine.fits,
         fitted_at=None if campaign.fitted_at is None else time_of(campaign.fitted_at),
         alerts=tuple(
@@ -90,7 +92,17 @@ def _terms_view(terms: Terms) -> dict[str, Any]:
         "outcome_window_seconds": terms.window // SECOND,
         "seed": terms.seed,
         "learned_from": terms.learned_from,
+        "encoding": _encoding_view(terms.encoding),
     }
+
+
+def _encoding_view(encoding: Encoding | None) -> tuple[wire.FeatureChoice, ...]:
+    if encoding is None:
+        return ()
+    return tuple(
+        wire.FeatureChoice(each.name, each.kind, each.levels, each.others, each.fill)
+        for each in encoding.features
+    )
 
 
 def _money_view(account: Account) -> dict[str, Any]:

@@ -43,6 +43,7 @@ function showTitle({ campaign, now }) {
   const horizon = end === undefined ? `for ${fixed(users)} users` : `until ${dateAndTime(new Date(end))}`;
   const began = dateAndTime(new Date(campaign.created_at));
   const about = [campaign.policy.name, horizon, `since ${began}`];
+  if (campaign.needs_history) about.push("decides once its history is uploaded");
   if (campaign.fits > 0) {
     const times = campaign.fits === 1 ? "once" : `${fixed(campaign.fits)} times`;
     about.push(`fitted again ${times}, last ${dateAndTime(new Date(campaign.fitted_at))}`);

@@ -1,0 +1,32 @@
+"""What the commands share that speak to a running service."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from bccb.client import Campaign, Client, UnreachableError
+from bccb.errors import BccbError
+
+AT_FIRST = 1.0  # seconds in which a service must answer for the first time
+MOST_WINDOW = 10 * 366 * 86_400  # seconds: ten years
+
+Url = Annotated[
+    str | None, typer.Option("--url", help="Of the service. [default: $BCCB_URL, or this machine]")
+]
+Key = Annotated[str | None, typer.Option("--key", help="API key; better given as $BCCB_KEY.")]
+
+
+def greet(url: str | None, key: str | None) -> None:
+    """Fail at once where no service answers."""
+    with Client(url, key, patience=AT_FIRST) as client:
+        try:
+            client.campaigns()
+        except UnreachableError:
+            raise BccbError(f"no service at {client.url}: start one with `bccb serve`") from None
+
+
+def page_of(client: Client, campaign: Campaign) -> str:
+    """Where a campaign can be watched."""
+    return f"{client.url}/#/campaigns/{campaign.id}"
