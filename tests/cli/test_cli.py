@@ -273,7 +273,7 @@ def test_simulate_writes_a_log_that_reads_back(run: Run, tmp_path: Path) -> None
         (["compare", "--data", "TRIAL", "--preset", "criteos"], "did you mean 'criteo'?"),
         (
             ["compare", "--data", "TRIAL", "--treatment", "arm"],
-            "an option is '--control and --outcome', but must be given",
+            "' is None, but must be named: --treatment COL --control VALUE --outcome COL",
         ),
         (
             ["compare", "--data", "TRIAL", "--preset", "starbucks"],
@@ -480,7 +480,7 @@ def test_a_feature_that_tells_the_outcome_is_named(
     said = " ".join((ran.out + ran.notes).split())
     assert ran.status == 0, said
     assert "warning: feature basket alone tells the outcome" in said
-    assert "leave it out with --features" in said
+    assert "leave it out with --exclude" in said
     assert "feature age" not in said.replace("in feature age", "")
     assert "outcome: 'yes' counts as 1, 'no' counts as 0" in said
 

@@ -34,6 +34,7 @@ def test_named_features_keep_their_order() -> None:
         ({"effects": ("lift",)}, "effect column is 'lift', but must be one of"),
         ({"status": "state"}, "status column is 'state', but must be one of"),
         ({"features": ("age", "agee")}, "feature column is 'agee', but must be .*mean 'age'"),
+        ({"excluded": ("agee",)}, "excluded column is 'agee', but must be .*mean 'age'"),
     ],
 )
 def test_an_absent_column_is_named_with_those_present(change: dict[str, Any], message: str) -> None:
@@ -44,7 +45,13 @@ def test_an_absent_column_is_named_with_those_present(change: dict[str, Any], me
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"outcome": ""}, "outcome is '', but must be a name"),
+        ({"outcome": None}, "outcome is None, but must be a name"),
+        ({"status": ""}, "status is '', but must be a name"),
+        ({"impute": 1}, "impute is 1, but must be true or false"),
+        ({"cost": ("price", "price")}, "cost is .*, but must be names, not empty and all diff"),
+        ({"cost": (0.5, 0.0)}, "cost is 0.0, but must be at least"),
+        ({"cost": ()}, r"cost is \(\), but must be a column, a number, a list"),
+        ({"cost": print}, "cost is <.*, but must be a column, a number, a list"),
         ({"outcome": "arm"}, "outcome is 'arm', but must be another column than the treatment"),
         ({"features": ("age", "sale")}, "feature is 'sale', but must be none of 'arm', 'sale'"),
         ({"features": ("id",), "excluded": ("id",)}, "feature is 'id', but must be none of"),

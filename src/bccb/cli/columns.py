@@ -16,6 +16,7 @@ from bccb.data import Columns, preset
 from bccb.data.describe import check_balance
 from bccb.data.leakage import Leak, leaks
 from bccb.data.readers import Reading, read_finished
+from bccb.data.schema import one_of
 from bccb.errors import InputError
 from bccb.types import Log
 
@@ -30,10 +31,12 @@ OPTIONS = {
     "outcome": ("--outcome", "COL", "Outcome column: 0 to 1, yes/no or text."),
     "positive": ("--positive", "VALUE", "Its text that counts as outcome 1."),
     "features": ("--features", "A,B,C", "Feature columns; default all other columns."),
+    "excluded": ("--exclude", "A,B,C", "Columns that are no features: ids, what came later."),
     "cost": (
         "--cost",
         "COL|N",
-        "Cost column, or one cost for everybody; default the paper's log-normal costs.",
+        "What treating a user costs: a column or a number, or for each treatment one of them: "
+        "COL,COL or 0.5,1.2.",
     ),
     "probability": (
         "--probability",
@@ -41,17 +44,21 @@ OPTIONS = {
         "Column with the probability of what was done, in a log of decisions.",
     ),
 }
+FLAGS = {
+    "impute": ("--impute", "Fill in missing features: median or a level of its own, and marked."),
+    "closed": ("--closed", "Read only the decisions before the oldest that is open."),
+}
 
 
 def takes_columns(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of ``OPTIONS`` in place of its parameter ``columns``.
+    """Give a command these options in place of its parameter ``columns``.
 
     Typer reads the options of a command from its signature, so that is what is rewritten.
     """
 
     @wraps(command)
     def wrapped(**given: Any) -> None:
-        columns = columns_from(**{name: given.pop(name) for name in OPTIONS})
+        columns = columns_from(**{name: given.pop(name) for name in (*OPTIONS, *FLAGS)})
         command(columns=columns, **given)
 
     listed: list[inspect.Parameter] = []
@@ -62,44 +69,61 @@ def takes_columns(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _parameters() -> list[inspect.Parameter]:
+    kinds: dict[str, tuple[object, Any]] = {
+        name: (None, Annotated[str | None, typer.Option(option, metavar=takes, help=text)])
+        for name, (option, takes, text) in OPTIONS.items()
+    }
+    for name, (option, text) in FLAGS.items():
+        kinds[name] = (False, Annotated[bool, typer.Option(option, help=text)])
     return [
         inspect.Parameter(
-            name,
-            inspect.Parameter.POSITIONAL_OR_KEYWORD,
-            default=None,
-            annotation=Annotated[str | None, typer.Option(option, metavar=takes, help=text)],
+            name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation
         )
-        for name, (option, takes, text) in OPTIONS.items()
+        for name, (default, annotation) in kinds.items()
     ]
 
 
-def columns_from(preset_name: str | None, **named: str | None) -> Columns | None:
-    """The columns that the options name, over those of the preset."""
-    given: dict[str, Any] = {field: text for field, text in named.items() if text is not None}
-    for field in ("features", "treatments"):
+def columns_from(preset_name: str | None, **named: str | bool | None) -> Columns | None:
+    """The columns that the options name, over those of the preset or, by and by, of the file."""
+    given: dict[str, Any] = {field: value for field, value in named.items() if value}
+    for field in ("features", "treatments", "excluded"):
         if field in given:
             given[field] = _names(given[field])
     if "cost" in given:
         given["cost"] = _cost(given["cost"])
-    if preset_name is not None:
-        return replace(preset(preset_name), **given)
-    if not given:
-        return None
-    missing = [f"--{field}" for field in ("treatment", "control", "outcome") if field not in given]
-    if missing:
-        raise InputError("an option", " and ".join(missing), "given, or a --preset")
-    return Columns(**given)
+    if preset_name is None:
+        return Columns(**given) if given else None
+    known = preset(preset_name)
+    if "excluded" in given:
+        kept = _without(given["excluded"], known)
+        given = {"features": kept} | given | {"excluded": (*known.excluded, *given["excluded"])}
+    return replace(known, **given)
+
+
+def _without(excluded: tuple[str, ...], known: Columns) -> tuple[str, ...]:
+    """The features of a preset without some."""
+    for name in excluded:
+        if name not in known.features:
+            raise InputError(
+                "--exclude", name, f"a feature of the preset, {one_of(name, known.features)}"
+            )
+    return tuple(name for name in known.features if name not in excluded)
 
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(","))
 
 
-def _cost(text: str) -> str | float | tuple[str, ...]:
+def _cost(text: str) -> str | float | tuple[str | float, ...]:
+    costs = tuple(map(_price, _names(text)))
+    return costs if len(costs) > 1 else costs[0]
+
+
+def _price(text: str) -> str | float:
     try:
         return float(text)
     except ValueError:
-        return _names(text) if "," in text else text
+        return text
 
 
 def read_with_notes(path: Path, columns: Columns | None) -> Log:
@@ -128,6 +152,8 @@ def print_notes(reading: Reading, columns: Columns | None) -> None:
     shown = ", ".join(log.feature_names[:MOST_SHOWN])
     more = len(log.feature_names) - MOST_SHOWN
     notes.print(f"features: {shown}{f' and {more} more' if more > 0 else ''}")
+    for note in reading.notes:
+        notes.print(note, style="yellow", highlight=False, soft_wrap=True)
     if columns is not None and columns.cost is None:
         notes.print("costs: none given with --cost, so the paper's log-normal ones, mean 0.77")
     if log.probabilities is None and log.features.shape[1]:
@@ -135,7 +161,7 @@ def print_notes(reading: Reading, columns: Columns | None) -> None:
         if not balance.looks_randomised:
             notes.print(
                 f"{balance.verdict}. A feature measured after the treatment must be left out with "
-                "--features, and a log of decisions needs --probability: without that, do not "
+                "--exclude, and a log of decisions needs --probability: without that, do not "
                 "trust these figures.",
                 style="yellow",
             )
@@ -156,5 +182,5 @@ def leak_note(leak: Leak) -> str:
     """A warning of one line, and what to do about it."""
     return (
         f"warning: {leak.warning}. If it is measured after the treatment, it is not known when you "
-        "decide: leave it out with --features."
+        "decide: leave it out with --exclude."
     )

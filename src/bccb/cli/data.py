@@ -44,6 +44,8 @@ def _print(description: Description) -> None:
     listed = ", ".join(f"{name} {count:,}" for name, count in missing.items())
     left_out = f"{listed}; {description.incomplete:,} rows left out above"
     out.print(f"\nmissing values: {left_out if missing else 'none'}")
+    for note in description.notes:
+        out.print(note, highlight=False, soft_wrap=True)
     if description.outcome_values:
         out.print(outcome_note(description.outcome_values))
     colour = "green" if description.balance.looks_randomised else "red"

@@ -2,9 +2,10 @@
 
 from bccb.data.costs import constant, lognormal
 from bccb.data.describe import Description, describe, describe_file
-from bccb.data.readers import read_log, write_log
+from bccb.data.readers import read_log
 from bccb.data.schema import PRESETS, Columns, preset
 from bccb.data.simulator import simulate
+from bccb.data.writers import write_log
 
 __all__ = [
     "PRESETS",

@@ -1,4 +1,4 @@
-"""Single cells of a file that are wrong, named by their column and row."""
+"""The cells of a file: which are missing, and which are wrong, named by their column and row."""
 
 from __future__ import annotations
 
@@ -37,3 +37,22 @@ def check_no_stray_text(series: pl.Series, of: int) -> None:
         allowed = f"a number, as in most rows: correct the {count:,} rows with text, or remove them"
     row = int(wrong.arg_true()[0])
     raise InputError(place(f"column {series.name!r}", row, series.len(), of), series[row], allowed)
+
+
+def present(series: pl.Series) -> pl.Series:
+    """Where a value is neither missing nor, as a number, infinite or NaN."""
+    return series.is_finite().fill_null(False) if series.dtype.is_float() else series.is_not_null()
+
+
+def is_text(series: pl.Series) -> bool:
+    """Whether a column holds text."""
+    polars = load_polars()
+    return series.dtype in (polars.String, polars.Categorical, polars.Enum)
+
+
+def check_type(series: pl.Series, role: str, text_too: bool) -> None:
+    """Refuse a column that holds neither numbers nor true/false nor, where it may, text."""
+    polars, kind = load_polars(), series.dtype
+    if not ((text_too and is_text(series)) or kind.is_numeric() or kind == polars.Boolean):
+        allowed = "numbers, true/false or text" if text_too else "numbers or true/false"
+        raise InputError(f"the type of {role} column {series.name!r}", str(kind), allowed)

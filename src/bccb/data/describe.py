@@ -9,8 +9,9 @@ import numpy as np
 
 from bccb import checks
 from bccb.data.leakage import Leak, leaks
-from bccb.data.readers import FilePath, read_complete_rows
+from bccb.data.readers import read_complete_rows
 from bccb.data.schema import Columns
+from bccb.data.sources import Source
 from bccb.errors import InputError
 from bccb.intervals import Interval, newcombe, wilson
 from bccb.types import Floats, Log
@@ -57,6 +58,7 @@ class Description:
     balance: Balance
     leaks: tuple[Leak, ...]  # features that alone tell the outcome
     outcome_values: dict[str, int]  # which text counts as which outcome; empty for numbers
+    notes: tuple[str, ...] = ()  # sentences about features that are not as they stand in the file
 
 
 def describe(log: Log) -> Description:
@@ -85,14 +87,15 @@ def describe(log: Log) -> Description:
     return Description(log.users, 0, {}, arms, check_balance(log), leaks(log), {})
 
 
-def describe_file(path: FilePath, columns: Columns | None = None) -> Description:
-    """Describe the complete rows of a file, and count what is missing in the others."""
-    read = read_complete_rows(path, columns)
+def describe_file(source: Source, columns: Columns | None = None) -> Description:
+    """Describe the complete rows of a file or a frame, and count what is missing in the others."""
+    read = read_complete_rows(source, columns)
     return replace(
         describe(read.log),
         missing=read.missing,
         incomplete=read.incomplete,
         outcome_values=read.outcome_values,
+        notes=read.notes,
     )
 
 

@@ -3,41 +3,54 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from types import MappingProxyType
+from typing import TypeAlias
 
 from bccb import checks
+from bccb.data.costs import lognormal
 from bccb.errors import InputError
 from bccb.money import cost_in_micros
-from bccb.types import Log
+from bccb.types import Ints, Log
 
 MOST_LISTED = 20  # names in one error message
 OPTIONAL = ("probability", "status", "positive")  # names that a log may do without
+LISTS = ("features", "treatments", "excluded", "effects")  # of names
+# A column, a number for all users, one of them for each treatment, or the paper's costs
+Cost: TypeAlias = str | float | Sequence[str | float] | Callable[[int, int], Ints]
+COST_ALLOWED = "a column, a number, a list with one of them for each treatment, or lognormal"
 METADATA_KEY = "bccb"  # in the metadata of Parquet files that describe their own columns
+
+
+def _check_names(field: str, names: Sequence[str]) -> None:
+    text = isinstance(names, tuple) and all(isinstance(name, str) for name in names)
+    if not text or "" in names or len(set(names)) < len(names):
+        raise InputError(field, names, "names, not empty and all different")
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Which columns of a file make a log.
+    """Which columns of a file or a frame make a log, and how they are read.
 
     Values of the treatment column are compared as text: ``0``, ``0.0`` and ``"0"`` are all ``"0"``,
-    and ``True`` is ``"true"``. Single fields of a preset are changed with `dataclasses.replace`:
+    and ``True`` is ``"true"``. What is left out of a file that tells its own columns, as those of
+    `write_log` and of the service do, is as the file says. Single fields of a preset are changed
+    with `dataclasses.replace`:
 
     >>> from dataclasses import replace
     >>> replace(preset("criteo"), outcome="visit").outcome
     'visit'
     """
 
-    treatment: str  # the column with the arm
-    control: str  # its value for "left alone"
-    outcome: str  # a column of numbers in the range of bccb.outcome, of true/false, or of two texts
+    treatment: str = ""  # the column with the arm
+    control: str = ""  # its value for "left alone"
+    outcome: str = ""  # a column of numbers in the range of bccb.outcome, true/false or two texts
     features: tuple[str, ...] = ()  # empty: every column that no other field names
     treatments: tuple[str, ...] = ()  # actions 1..K in this order, other rows are dropped;
     # empty: every value except the control, sorted
-    cost: str | tuple[str, ...] | float | None = None  # a column, one for each treatment, the
-    # same cost for all, or the paper's log-normal costs
+    cost: Cost | None = None  # what treating a user costs, also where nobody was treated
     excluded: tuple[str, ...] = ()  # never features: identifiers, what happened after treatment
     effects: tuple[str, ...] = ()  # the true effect of each treatment, known in simulations
     shares: tuple[float, ...] = ()  # of actions 0..K, where the design of the trial gives them
@@ -46,44 +59,56 @@ class Columns:
     # without an outcome are then left out, not refused
     positive: str | None = None  # the text that counts as outcome 1, where the word itself does not
     # say so, as yes, true and converted do
+    impute: bool = False  # whether missing features are filled in
+    closed: bool = False  # whether to read only the decisions before the oldest that is open
 
     def __post_init__(self) -> None:
+        for field in (*LISTS, "shares", "cost"):
+            if isinstance(getattr(self, field), list):
+                object.__setattr__(self, field, tuple(getattr(self, field)))
         self._check_kinds()
+        self._check_cost()
         taken = (self.treatment, self.outcome, *self.effects, *self.excluded)
         taken += self.probability_columns + self.status_columns
         for feature in self.features:
             if feature in taken:
                 raise InputError("feature", feature, "none of " + quoted(taken))
-        if self.treatment == self.outcome:
+        if self.treatment and self.treatment == self.outcome:
             raise InputError("outcome", self.outcome, "another column than the treatment")
         if self.probability in (self.treatment, self.outcome):
             allowed = "another column than the treatment and the outcome"
             raise InputError("probability", self.probability, allowed)
         if self.control in self.treatments:
             raise InputError("control", self.control, "none of " + quoted(self.treatments))
-        if isinstance(self.cost, (int, float)):
-            cost_in_micros(self.cost)
         if self.shares and not (min(self.shares) > 0 and abs(sum(self.shares) - 1) < 1e-6):
             raise InputError("shares", self.shares, "all above 0, with the sum 1")
 
     def _check_kinds(self) -> None:
         """Refuse what is no name, no names or no number where there must be one."""
-        for field in ("treatment", "control", "outcome", *OPTIONAL):
+        for field in ("treatment", "control", "outcome"):
+            checks.instance(field, getattr(self, field), str, "a name")
+        for field in OPTIONAL:
             name = getattr(self, field)
-            missing = name is None and field in OPTIONAL
-            if not missing and not (isinstance(name, str) and name):
+            if name is not None and not (isinstance(name, str) and name):
                 raise InputError(field, name, "a name")
-        lists = {field: getattr(self, field) for field in ("features", "treatments", "excluded")}
-        for field, value in {**lists, "effects": self.effects, "cost": self.cost_columns}.items():
-            text = isinstance(value, tuple) and all(isinstance(name, str) for name in value)
-            if not text or "" in value or len(set(value)) < len(value):
-                raise InputError(field, value, "names, not empty and all different")
-        checks.instance("shares", self.shares, tuple, "a tuple of numbers")
-        numbers = [("shares", share) for share in self.shares]
-        if self.cost is not None and not isinstance(self.cost, str | tuple):
-            numbers.append(("cost", self.cost))
-        for field, value in numbers:
-            checks.number(field, value)
+        for field in LISTS:
+            _check_names(field, getattr(self, field))
+        checks.instance("shares", self.shares, tuple, "a list of numbers")
+        for share in self.shares:
+            checks.number("shares", share)
+        for field in ("impute", "closed"):
+            checks.instance(field, getattr(self, field), bool, "true or false")
+
+    def _check_cost(self) -> None:
+        cost = self.cost
+        if cost is None or cost is lognormal:
+            return
+        if callable(cost) or cost == () or cost == "":
+            raise InputError("cost", cost, COST_ALLOWED)
+        _check_names("cost", self.cost_columns)
+        for one in cost if isinstance(cost, tuple) else (cost,):
+            if not isinstance(one, str):
+                cost_in_micros(checks.number("cost", one))
 
     def metadata(self) -> dict[str, str]:
         """What a Parquet file keeps of them, so that readers need no options."""
@@ -92,9 +117,8 @@ class Columns:
     @property
     def cost_columns(self) -> tuple[str, ...]:
         """The names of the columns with costs, none where costs are not in the file."""
-        if isinstance(self.cost, str):
-            return (self.cost,)
-        return self.cost if isinstance(self.cost, tuple) else ()
+        costs = self.cost if isinstance(self.cost, tuple) else (self.cost,)
+        return tuple(one for one in costs if isinstance(one, str))
 
     @property
     def probability_columns(self) -> tuple[str, ...]:
@@ -120,12 +144,14 @@ class Columns:
             "probability column": self.probability_columns,
             "status column": self.status_columns,
             "feature column": self.features,
+            # with the features named it says nothing, and presets exclude what a file may lack
+            "excluded column": () if self.features else self.excluded,
         }
         for field, names in named.items():
             for name in names:
                 if name not in present:
                     raise InputError(field, name, one_of(name, present))
-        others = {name for names in named.values() for name in names} | set(self.excluded)
+        others = {name for names in named.values() for name in names}
         return self.features or tuple(name for name in present if name not in others)
 
     def check_arms(self, arms: Sequence[str]) -> None:
@@ -146,6 +172,7 @@ PRESETS = MappingProxyType(
             control="0",
             outcome="conversion",
             features=tuple(f"f{j}" for j in range(12)),
+            cost=lognormal,
             excluded=("conversion", "visit", "exposure"),
         ),
         "hillstrom": Columns(
@@ -156,6 +183,7 @@ PRESETS = MappingProxyType(
                 "recency", "history_segment", "history", "mens", "womens", "zip_code", "newbie",
                 "channel",
             ),
+            cost=lognormal,
             excluded=("visit", "conversion", "spend"),
         ),
         "starbucks": Columns(
@@ -163,6 +191,7 @@ PRESETS = MappingProxyType(
             control="No",
             outcome="purchase",
             features=tuple(f"V{j}" for j in range(1, 8)),
+            cost=lognormal,
             excluded=("ID", "split"),
         ),
     }

@@ -1,0 +1,64 @@
+"""The columns of a campaign's log, as the service writes it: one row for each decision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bccb.data.schema import Columns
+
+# The log's own columns, by polars' names of their types; features and costs stand between them
+OWN = {
+    "decision_id": "String",
+    "number": "Int64",
+    "at": "String",
+    "treatment": "String",
+    "probability": "Float64",
+    "price": "Float64",
+    "outcome": "Float64",
+    "status": "String",
+}
+SHADOW = {"proposed": "String", "proposed_probability": "Float64"}
+CONTROL = "control"
+
+
+def cost_columns(treatments: tuple[str, ...]) -> tuple[str, ...]:
+    """The column with the cost of each treatment.
+
+    >>> cost_columns(("call",)), cost_columns(("call", "mail"))
+    (('cost',), ('cost:call', 'cost:mail'))
+    """
+    return ("cost",) if len(treatments) == 1 else tuple(f"cost:{name}" for name in treatments)
+
+
+def service_columns(
+    features: tuple[str, ...], treatments: tuple[str, ...], costs: tuple[str, ...], shadow: bool
+) -> Columns:
+    """The role of each column. In a shadow campaign somebody else decided, with probabilities of
+    their own.
+    """
+    roles = ["treatment", "outcome", *([] if shadow else ["probability"])]
+    own = OWN | SHADOW if shadow else OWN
+    return Columns(
+        treatment="treatment",
+        control=CONTROL,
+        outcome="outcome",
+        features=features,
+        treatments=treatments,
+        cost=costs,
+        excluded=tuple(name for name in own if name not in roles),
+        probability=None if shadow else "probability",
+        status="status",
+    )
+
+
+def recognised(present: Sequence[str]) -> Columns | None:
+    """The columns of a file that has those of a campaign's log, such as its lines of JSON."""
+    if not set(OWN) <= set(present):
+        return None
+    # Costs stand right before the treatment; with one treatment nothing tells its name but rows.
+    before = present[: present.index("treatment")]
+    treatments = tuple(name.removeprefix("cost:") for name in before if name.startswith("cost:"))
+    costs = cost_columns(treatments or ("",))
+    own = {*OWN, *SHADOW, *costs}
+    features = tuple(name for name in present if name not in own)
+    return service_columns(features, treatments, costs, shadow="proposed" in present)

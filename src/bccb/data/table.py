@@ -1,0 +1,157 @@
+"""The columns of a file that a log needs, and the log that is made of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bccb import outcome
+from bccb.data import costs
+from bccb.data import outcomes as texts
+from bccb.data.arms import actions_of, select_arms
+from bccb.data.cells import check_no_stray_text, check_type, place, present
+from bccb.data.features import encode
+from bccb.data.formats import load_polars
+from bccb.data.schema import Columns
+from bccb.data.sources import Source, opened
+from bccb.encoding import as_text
+from bccb.errors import InputError
+from bccb.money import COST_RANGE, LEAST_COST, MICROS, MOST_COST, cost_micros
+from bccb.types import LEAST_PROBABILITY, PROBABILITY_RANGE, Floats, Ints, Log
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(slots=True)
+class Table:
+    """The columns of a file that a log needs, and the values of its arms 0..K."""
+
+    frame: pl.DataFrame
+    columns: Columns
+    features: tuple[str, ...]
+    arms: list[Any]
+    rows: int  # of the file
+
+    def missing(self) -> dict[str, int]:
+        """How many values of each column are missing, not numbers or infinite."""
+        return {
+            series.name: series.len() - int(present(series).sum())
+            for series in self.frame.iter_columns()
+        }
+
+    def needed(self) -> list[str]:
+        """The columns in which nothing may be missing."""
+        return [
+            name
+            for name in self.frame.columns
+            if not (self.columns.impute and name in self.features)
+        ]
+
+    def drop_incomplete(self) -> int:
+        """Drop the rows in which anything is missing that is needed; how many there were."""
+        before = self.frame.height
+        for name in self.needed():
+            self.frame = self.frame.filter(present(self.frame[name]))
+        return before - self.frame.height
+
+    def drop_unfinished(self) -> dict[str, int]:
+        """Drop the rows without an outcome, where the file says why; how many of each status."""
+        if self.columns.status is None:
+            return {}
+        status = self.frame.drop_in_place(self.columns.status)
+        known = self.frame[self.columns.outcome].is_not_null()
+        self.frame = self.frame.filter(known)
+        if not self.frame.height:
+            raise InputError("the number of decisions whose outcome is known", 0, "at least 1")
+        counts = (
+            status.filter(~known).cast(load_polars().String).fill_null("unknown").value_counts()
+        )
+        return dict(sorted(counts.iter_rows()))
+
+    def number_outcomes(self) -> dict[str, int]:
+        """Replace outcomes in words by 0 and 1; which word became which."""
+        name = self.columns.outcome
+        series, values = texts.as_numbers(self.frame[name], self.columns.positive, self.rows)
+        self.frame = self.frame.with_columns(series)
+        return values
+
+    def to_log(self) -> tuple[Log, tuple[str, ...]]:
+        """The log, checked, and notes about its features.
+
+        It takes columns out of the frame, so as to hold them once.
+        """
+        arm = self.frame.drop_in_place(self.columns.treatment)
+        actions = actions_of(arm, self.arms, may_be_absent=self.columns.probability is not None)
+        micros = self._micros()
+        effects = [self._numbers("effect", name) for name in self.columns.effects]
+        outcomes = self._within(
+            "outcome", self.columns.outcome, outcome.LEAST, outcome.MOST, outcome.RANGE
+        )
+        probabilities = [
+            self._within("probability", name, LEAST_PROBABILITY, 1.0, PROBABILITY_RANGE)
+            for name in self.columns.probability_columns
+        ]
+        features, encoding, notes = encode(self.frame, self.features, self.rows)
+        log = Log(
+            features=features,
+            actions=actions,
+            outcomes=outcomes,
+            micros=micros,
+            encoding=encoding,
+            treatment_names=tuple(as_text(value) for value in self.arms[1:]),
+            known_shares=np.array(self.columns.shares) if self.columns.shares else None,
+            effects=np.column_stack(effects) if effects else None,
+            probabilities=probabilities[0] if probabilities else None,
+        )
+        return log, notes
+
+    def _micros(self) -> Ints:
+        users, treatments, cost = self.frame.height, len(self.arms) - 1, self.columns.cost
+        if cost is None:
+            return costs.lognormal(users, treatments)
+        if callable(cost):
+            return cost(users, treatments)
+        each = (cost,) * treatments if isinstance(cost, str | float | int) else cost
+        return np.column_stack([self._price(one) for one in each])
+
+    def _price(self, cost: str | float) -> Ints:
+        """What one treatment costs each user, in micros."""
+        if not isinstance(cost, str):
+            return costs.constant(self.frame.height, 1, cost)[:, 0]
+        least, most = LEAST_COST / MICROS, MOST_COST / MICROS
+        return cost_micros(self._within("cost", cost, least, most, COST_RANGE))
+
+    def _within(self, role: str, name: str, least: float, most: float, allowed: str) -> Floats:
+        """A column of numbers, refused where one of them is out of range."""
+        values = self._numbers(role, name)
+        good = (values >= least) & (values <= most)
+        if not good.all():
+            row = int(good.argmin())
+            where = place(f"{role} column {name!r}", row, self.frame.height, self.rows)
+            raise InputError(where, values[row].item(), allowed)
+        return values
+
+    def _numbers(self, role: str, name: str) -> Floats:
+        series = self.frame[name]
+        check_no_stray_text(series, self.rows)
+        check_type(series, role, text_too=False)
+        return np.asarray(series.cast(load_polars().Float64).to_numpy())
+
+
+def read_table(source: Source, given: Columns | None) -> Table:
+    """The rows of a file or a frame that belong to the arms of interest."""
+    with opened(source) as found:
+        columns = found.columns(given)
+        features = columns.features_among(found.present)
+        named = (columns.treatment, columns.outcome, *columns.cost_columns, *columns.effects)
+        named += columns.probability_columns + columns.status_columns
+        wanted = dict.fromkeys((*named, *features))
+        frame = found.rows.select(*wanted).collect(engine="streaming")
+    if not frame.height:
+        raise InputError(f"the number of rows of {found.name!r}", 0, "at least 1")
+    rows = frame.height
+    frame, arms = select_arms(frame, columns)
+    return Table(frame, columns, features, arms, rows)
