@@ -211,7 +211,8 @@ def test_a_log_is_compared_at_a_budget_that_limits(run: Run, table: Path) -> Non
 
 
 def test_one_arm_can_be_picked(run: Run, table: Path) -> None:
-    columns = ["--treatment", "arm", "--control", "none", "--outcome", "sale", "--arms", "call"]
+    columns = ["--treatment", "arm", "--control", "none", "--outcome", "sale", "--arms", "call",
+               "--cost", "1"]  # fmt: skip
     ran = run("data", "describe", str(table), *columns, "--features", "age,channel")
     assert "letter" not in ran.out
     assert re.search(r"call +100", ran.out)
@@ -230,7 +231,7 @@ def test_describe_counts_missing_values(run: Run, tmp_path: Path) -> None:
     rows = [f"{i if i % 7 else ''},{i % 2},{i % 3 == 0:d}" for i in range(100)]
     path.write_text("\n".join(["age,arm,sale", *rows]))
     ran = run("data", "describe", str(path), "--treatment", "arm", "--control", "0",
-              "--outcome", "sale")  # fmt: skip
+              "--outcome", "sale", "--cost", "1")  # fmt: skip
     assert "missing values: age 15; 15 rows left out above" in ran.out
 
 
@@ -344,7 +345,7 @@ def test_names_with_brackets_are_shown_as_they_are(run: Run, tmp_path: Path) -> 
     path = tmp_path / "[bold].csv"
     rows = [f"{i * 7 % 10},{i * 3 % 8},{i % 2},{i % 3 == 0:d}" for i in range(100)]
     path.write_text("\n".join(["[log] income,[/x],arm,sale", *rows]))
-    columns = ["--treatment", "arm", "--control", "0", "--outcome", "sale"]
+    columns = ["--treatment", "arm", "--control", "0", "--outcome", "sale", "--cost", "1"]
     ran = run("data", "describe", str(path), *columns)
     assert ran.status == 0
     assert "[log] income" in ran.out
@@ -395,12 +396,19 @@ def test_the_version_is_printed(run: Run) -> None:
     assert ran.out == f"bccb {bccb.__version__}\n"
 
 
-def test_notes_name_the_features_and_say_that_costs_are_made_up(run: Run, table: Path) -> None:
+def test_notes_name_the_features_and_costs_are_never_made_up(run: Run, table: Path) -> None:
     columns = ["--treatment", "arm", "--control", "none", "--outcome", "sale"]
-    ran = run("compare", "--data", str(table), *columns, "--features", "age,channel",
-              "--budget", "10", "--seeds", "1", "--policy", "treat-all")  # fmt: skip
-    assert "features: age, channel=web" in ran.notes or "features: age, channel=shop" in ran.notes
-    assert "costs: none given with --cost" in ran.notes
+    small = ["--budget", "10", "--seeds", "1", "--policy", "treat-all"]
+    ran = run("compare", "--data", str(table), *columns, "--exclude", "price", *small)
+    said = " ".join(ran.notes.split())
+    assert "error: the cost of a treatment in 'mine.csv' is None, but must be given, as" in said
+    assert "--cost COL, --cost 0.5, --cost COL,COL or --cost 0.5,1.2" in said
+    for cost, spend in (("0.5,1.2", "34"), ("price,1.2", "34"), ("0.5", "20")):
+        given = ["--exclude", "price", "--cost", cost] if cost[0] == "0" else ["--cost", cost]
+        ran = run("compare", "--data", str(table), *columns, *given, "--seeds", "1",
+                  "--policy", "treat-all")  # fmt: skip
+        assert "features: age, channel=" in ran.notes
+        assert f"so {float(spend) / 2:g}, a tenth" in ran.notes
 
 
 def test_the_policies_fit_a_terminal_of_80_columns(

@@ -102,6 +102,7 @@ def test_the_public_trials_have_no_leak_but_what_came_after_is_named() -> None:
         ("starbucks", "starbucks_promotion.parquet"),
     ):
         assert leaks(read_log(folder / file, preset(name))) == (), name
-    after = Columns("segment", "No E-Mail", "conversion", features=("visit", "spend", "history"))
+    features = ("visit", "spend", "history")
+    after = Columns("segment", "No E-Mail", "conversion", features, cost=1.0)
     result = leaks(read_log(folder / "hillstrom.csv.gz", after))
     assert [leak.feature for leak in result] == ["visit", "spend"]

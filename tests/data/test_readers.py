@@ -127,7 +127,7 @@ def test_costs_may_be_constant_by_treatment_or_the_papers(saved: Callable[..., P
     assert by_treatment.costs.tolist() == [[price, 3.0] for price in TRIAL["price"]]
     assert "dear" not in by_treatment.feature_names
     np.testing.assert_array_equal(
-        read_log(path, replace(COLUMNS, cost=None)).micros, lognormal(6, 2)
+        read_log(path, replace(COLUMNS, cost=lognormal)).micros, lognormal(6, 2)
     )
 
 
@@ -256,7 +256,7 @@ def test_too_many_arms_are_refused(tmp_path: Path) -> None:
     frame = pl.DataFrame({"arm": map(str, range(60)), "sale": [0] * 60})
     message = "values of treatment column 'arm' is 60, but must be at most 50"
     with pytest.raises(InputError, match=message):
-        read_log(frame, Columns(treatment="arm", control="0", outcome="sale"))
+        read_log(frame, Columns(treatment="arm", control="0", outcome="sale", cost=1.0))
 
 
 def test_columns_of_other_types_are_refused(tmp_path: Path) -> None:
@@ -311,7 +311,7 @@ def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:
         {"arm": ["none", "mail"] * 50_000, "sale": np.arange(100_000) % 7 / 7}
     ).write_parquet(path)
     content = path.read_bytes()
-    columns = Columns(treatment="arm", control="none", outcome="sale")
+    columns = Columns(treatment="arm", control="none", outcome="sale", cost=1.0)
     for damaged in (content[: len(content) // 2], content[:20] + b"\xff" * 200 + content[220:]):
         path.write_bytes(damaged)
         with pytest.raises(InputError, match=r"complete and readable .parquet file"):

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 import pytest
+from tables import assert_same
 
 from bccb.cli import main
 from bccb.data.readers import read_complete_rows, read_finished, read_log
@@ -27,7 +28,7 @@ ROWS: dict[str, list[Any]] = {
     "probability": [0.75, 0.25] * 3,
     "price": [0.1] * 6,
     "outcome": [0.0, 1.0, 0.0, 0.0, None, None],
-    "status": ["observed", "observed", "expired", "observed", "open", "cancelled"],
+    "status": ["observed", "observed", "expired", "observed", "cancelled", "cancelled"],
 }
 COLUMNS = Columns(
     treatment="treatment",
@@ -57,7 +58,7 @@ def save(tmp_path: Path) -> Save:
 def test_decisions_without_an_outcome_are_left_out_and_counted(save: Save) -> None:
     read = read_finished(save())
     log, unfinished = read.log, read.unfinished
-    assert unfinished == {"cancelled": 1, "open": 1}
+    assert unfinished == {"cancelled": 2}
     assert log.outcomes.tolist() == [0, 1, 0, 0]
     assert log.actions.tolist() == [0, 1, 0, 1]
     assert log.features[:, 0].tolist() == ROWS["age"][:4]
@@ -90,7 +91,7 @@ def test_columns_that_are_named_again_keep_what_is_stored(save: Save) -> None:
     log, unfinished = read.log, read.unfinished
     assert log.feature_names == ("age",)
     assert log.probabilities is not None
-    assert unfinished == {"cancelled": 1, "open": 1}
+    assert unfinished == {"cancelled": 2}
 
 
 @pytest.mark.parametrize("missing", ["email", "call", "control"])
@@ -141,7 +142,7 @@ def ran(
     return command
 
 
-NOTE = "left out, because their outcome is not known: 100 cancelled, 100 open."
+NOTE = "left out, because their outcome is not known: 200 cancelled."
 
 
 def test_evaluate_and_compare_read_it_and_tell_what_they_left_out(
@@ -154,6 +155,108 @@ def test_evaluate_and_compare_read_it_and_tell_what_they_left_out(
     out, notes = ran("compare", "--data", path, "--policy", "treat-all", "--seeds", "1:3")
     assert NOTE in notes
     assert "log.parquet: 400 users, 2 seeds" in out
+
+
+OPEN = ["expired", "cancelled", "observed", "open", "observed", "open"]
+LATE = [0.0, None, 1.0, None, 1.0, None]
+
+
+def test_open_decisions_are_refused_because_what_is_known_converts_too_often(save: Save) -> None:
+    path = save(status=OPEN, outcome=LATE)
+    message = (
+        "number of open decisions is 2, but must be 0: conversions are known sooner than .*"
+        "Read the log again when no decision is open, or read only the 3 of 6 decisions before .*"
+        "with --closed, or Columns.closed=True"
+    )
+    for read in (read_log, read_complete_rows):
+        with pytest.raises(InputError, match=message):
+            read(path)
+
+
+def test_the_decisions_before_the_oldest_open_one_are_read_if_asked_for(save: Save) -> None:
+    path = save(status=OPEN, outcome=LATE)
+    read = read_finished(path, Columns(closed=True))
+    assert read.log.outcomes.tolist() == [0.0, 1.0]
+    assert read.unfinished == {"cancelled": 1}
+    assert read.notes == ("left out: 3 of 6 decisions, from the oldest open one on",)
+    assert read_complete_rows(path, Columns(closed=True)).incomplete == 1
+
+
+def test_closed_changes_nothing_where_no_decision_is_open(save: Save) -> None:
+    assert read_finished(save(), Columns(closed=True)).notes == ()
+
+
+def test_a_log_whose_oldest_decision_is_open_can_only_be_read_later(save: Save) -> None:
+    path = save(status=["open", *OPEN[1:]], outcome=[None, *LATE[1:]])
+    with pytest.raises(InputError, match="Read the log again when no decision is open$"):
+        read_log(path, Columns(closed=True))
+
+
+def test_a_log_that_does_not_tell_what_is_open_cannot_be_read_up_to_there(save: Save) -> None:
+    path = save(replace(COLUMNS, status=None, excluded=(*COLUMNS.excluded, "status")))
+    with pytest.raises(InputError, match="closed is True, but must be left out, because the log"):
+        read_log(path, Columns(closed=True))
+
+
+def test_commands_refuse_open_decisions_and_offer_the_closed_ones(
+    save: Save, ran: Callable[..., tuple[str, str]]
+) -> None:
+    path = save(times=100, status=["observed"] * 6, outcome=[0.0, 1.0] * 3)
+    end = pl.DataFrame(ROWS | {"status": OPEN, "outcome": LATE})
+    late = pl.concat([pl.read_parquet(path), end])
+    late.write_parquet(path, metadata=COLUMNS.metadata())
+    for command in (["evaluate", path], ["compare", "--data", path], ["data", "describe", path]):
+        _, notes = ran(*command)
+        assert "error: the number of open decisions is 2, but must be 0: conversions are" in notes
+        assert "only the 603 of 606 decisions" in notes
+    out, notes = ran("evaluate", path, "--closed", "--policy", "treat-all")
+    assert "log.parquet: 602 users" in out
+    assert "left out: 3 of 606 decisions, from the oldest open one on" in notes
+
+
+@pytest.mark.parametrize("suffix", [".ndjson", ".csv"])
+@pytest.mark.parametrize("treatments", [("email",), ("email", "call")])
+def test_lines_of_the_service_tell_their_columns(
+    tmp_path: Path, suffix: str, treatments: tuple[str, ...]
+) -> None:
+    rows = dict(ROWS)
+    if len(treatments) > 1:
+        prices = {"cost:email": [0.5] * 6, "cost:call": [2.0] * 6}
+        rows = {name: rows[name] for name in ("decision_id", "number", "at", "age")} | prices | rows
+        del rows["cost"]
+    path = tmp_path / f"log{suffix}"
+    frame = pl.DataFrame(rows)
+    frame.write_csv(path) if suffix == ".csv" else frame.write_ndjson(path)
+    log = read_log(path)
+    assert log.feature_names == ("age",)
+    assert log.treatment_names == treatments
+    assert log.costs.tolist() == [[0.5, 2.0][: len(treatments)]] * 4
+    assert log.probabilities is not None
+    assert_same(read_log(frame), log)
+
+
+def test_in_a_shadow_campaign_somebody_else_decided(tmp_path: Path) -> None:
+    shadow = {"proposed": ARMS, "proposed_probability": [0.75, 0.25] * 3}
+    log = read_log(pl.DataFrame(ROWS | {"probability": [None] * 6} | shadow))
+    assert log.probabilities is None
+    assert log.feature_names == ("age",)
+
+
+def test_a_policys_log_is_described_given_its_probabilities(
+    save: Save, ran: Callable[..., tuple[str, str]]
+) -> None:
+    out, _ = ran("data", "describe", save(times=20))
+    assert "given the probabilities of the log" in out
+
+
+def test_a_log_of_several_treatments_with_probabilities_is_for_evaluate(
+    save: Save, ran: Callable[..., tuple[str, str]]
+) -> None:
+    columns = replace(COLUMNS, treatments=("email", "call"), cost=("cost", "price"))
+    columns = replace(columns, excluded=("decision_id", "number", "at"))
+    path = save(columns, times=20, treatment=["control", "email", "call"] * 2)
+    _, notes = ran("compare", "--data", path, "--policy", "treat-all", "--seeds", "1")
+    assert "must be 1 where the log has probabilities: use bccb evaluate" in notes
 
 
 def test_a_log_that_treated_nobody_needs_a_budget_to_be_evaluated(

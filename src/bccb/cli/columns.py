@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from bccb.cli.console import notes
-from bccb.data import Columns, preset
+from bccb.data import Columns, lognormal, preset
 from bccb.data.describe import check_balance
 from bccb.data.leakage import Leak, leaks
 from bccb.data.readers import Reading, read_finished
@@ -143,28 +143,29 @@ def print_notes(reading: Reading, columns: Columns | None) -> None:
     if unfinished:
         counts = ", ".join(f"{count:,} {status}" for status, count in unfinished.items())
         notes.print(f"left out, because their outcome is not known: {counts}.", style="yellow")
-    if "open" in unfinished:
-        notes.print(
-            "Where conversions are reported sooner than their absence, what is left converts too "
-            "often: read the log again when no decision is open.",
-            style="yellow",
-        )
     shown = ", ".join(log.feature_names[:MOST_SHOWN])
     more = len(log.feature_names) - MOST_SHOWN
     notes.print(f"features: {shown}{f' and {more} more' if more > 0 else ''}")
     for note in reading.notes:
         notes.print(note, style="yellow", highlight=False, soft_wrap=True)
-    if columns is not None and columns.cost is None:
-        notes.print("costs: none given with --cost, so the paper's log-normal ones, mean 0.77")
-    if log.probabilities is None and log.features.shape[1]:
-        balance = check_balance(log)
-        if not balance.looks_randomised:
-            notes.print(
-                f"{balance.verdict}. A feature measured after the treatment must be left out with "
-                "--exclude, and a log of decisions needs --probability: without that, do not "
-                "trust these figures.",
-                style="yellow",
-            )
+    if columns is not None and columns.cost is lognormal:
+        notes.print(
+            "costs: the preset's, the paper's log-normal ones, mean 0.77; --cost names others"
+        )
+    balance = check_balance(log)
+    if not balance.looks_randomised and log.probabilities is not None:
+        notes.print(
+            f"{balance.verdict}. Estimates rest on these probabilities: without right ones, do not "
+            "trust these figures.",
+            style="yellow",
+        )
+    elif not balance.looks_randomised:
+        notes.print(
+            f"{balance.verdict}. A feature measured after the treatment must be left out with "
+            "--exclude, and a log of decisions needs --probability: without that, do not "
+            "trust these figures.",
+            style="yellow",
+        )
     for leak in leaks(log):
         notes.print(leak_note(leak), style="yellow", soft_wrap=True)
 

@@ -66,11 +66,10 @@ def command(
     write_json(json_file, [one.figures() for one in evaluations])
     rows, groups = evaluation_rows(evaluations)
     out.print(table(rows, f"{file.name}: {log.users:,} users", groups))
-    whole = "open" not in reading.unfinished
-    _print_notes(log, evaluations, whole, [unsuitable(name) for name in policy or POLICIES])
+    _print_notes(log, evaluations, [unsuitable(name) for name in policy or POLICIES])
 
 
-def _print_notes(log: Log, evaluations: list[Evaluation], whole: bool, left_out: list[str]) -> None:
+def _print_notes(log: Log, evaluations: list[Evaluation], left_out: list[str]) -> None:
     own = evaluations[0]
     out.print(
         f"{own.conversions:,.0f} of the {own.treated:,} treated users converted; incremental are "
@@ -78,7 +77,7 @@ def _print_notes(log: Log, evaluations: list[Evaluation], whole: bool, left_out:
         "users with equal chances would tell as much. learned: users a policy could learn from, "
         "for whom the log did what it proposed."
     )
-    if own.caused is not None and whole:
+    if own.caused is not None:
         for line in caused_lines(own.caused):
             out.print(line, highlight=False)
     if log.probabilities is None:

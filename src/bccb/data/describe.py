@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bccb import checks
+from bccb.data.chances import Fit, fit_to_probabilities
 from bccb.data.leakage import Leak, leaks
 from bccb.data.readers import read_complete_rows
 from bccb.data.schema import Columns
@@ -20,6 +21,7 @@ LARGE_DIFFERENCE = 0.1  # in standard deviations: the usual bound for a balanced
 CHANCE = 0.01  # a p-value below this is no longer put down to chance
 BLOCK = 65_536  # rows whose moments are taken at a time, so that memory does not double
 ROUNDING = 1e-6  # a standard deviation below this part of another is rounding
+GIVEN = "given the probabilities of the log"
 RANK_TOLERANCE = 1e-10  # eigenvalues of the correlations below this count as collinearity
 
 
@@ -36,7 +38,10 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """Whether the arms have the same features, as they do when chance alone chose the arm."""
+    """Whether the arms have the same features, as they do when chance alone chose the arm.
+
+    In a log with probabilities everything is given these: differences are of weighted means.
+    """
 
     differences: dict[str, dict[str, float]]  # by treatment and feature: standardised, to control
     largest: float  # the largest of them in absolute value
@@ -100,13 +105,17 @@ def describe_file(source: Source, columns: Columns | None = None) -> Description
 
 
 def check_balance(log: Log) -> Balance:
-    r"""Compare the features of the arms.
+    r"""Compare the features of the arms; given the probabilities of actions, where a log has them
+    (see `bccb.data.chances`).
 
     With :math:`\bar x_a` the means of arm a, :math:`\bar x` and S those of all n users and their
     covariance, the statistic is :math:`\sum_a n_a (\bar x_a - \bar x)' S^+ (\bar x_a - \bar x)`.
     If chance alone chose the arms, its mean is K rank(S), and with many users it is chi-square
     with as many degrees of freedom.
     """
+    checks.instance("log", log, Log, "a Log")
+    if log.probabilities is not None:
+        return _balance_given(log)
     counts, means, covariances = _moments(log)
     centred = means - counts @ means / log.users
     within = np.tensordot(counts - 1, covariances, axes=1)
@@ -119,6 +128,14 @@ def check_balance(log: Log) -> Balance:
     statistic = float((counts[:, None] * scores**2).sum())
     degrees = log.treatments * int(kept.sum())
     differences = _standardised(means, covariances, spread)
+    verdict = _verdict(log, differences, chi_square_tail(statistic, degrees))
+    harmless = bool((np.abs(differences) < LARGE_DIFFERENCE).all())
+    return _balance(log, differences, statistic, degrees, harmless, verdict)
+
+
+def _balance(
+    log: Log, differences: Floats, statistic: float, degrees: int, harmless: bool, verdict: str
+) -> Balance:
     p_value = chi_square_tail(statistic, degrees)
     return Balance(
         differences={
@@ -129,9 +146,42 @@ def check_balance(log: Log) -> Balance:
         statistic=statistic,
         degrees=degrees,
         p_value=p_value,
-        looks_randomised=p_value >= CHANCE or bool((np.abs(differences) < LARGE_DIFFERENCE).all()),
-        verdict=_verdict(log, differences, p_value),
+        looks_randomised=p_value >= CHANCE or harmless,
+        verdict=verdict,
     )
+
+
+def _balance_given(log: Log) -> Balance:
+    """Whether chance alone chose, given the probabilities."""
+    fit = fit_to_probabilities(log)
+    off = np.abs(fit.ratios - 1)
+    small = (np.abs(fit.differences) < LARGE_DIFFERENCE).all() and (off < LARGE_DIFFERENCE).all()
+    p_value = chi_square_tail(fit.statistic, fit.degrees)
+    how = f"p = {p_value:.2g}"
+    if log.treatments > 1:
+        how += ", by weights of 1 / probability: every action must have had a chance"
+    if not fit.degrees:
+        verdict = f"cannot be checked, {GIVEN}: too few decisions were left to chance"
+    elif p_value >= CHANCE:
+        verdict = f"looks randomised, {GIVEN} ({how})"
+    elif small:
+        verdict = f"differs a little from what chance would do, {GIVEN} ({how})"
+    else:
+        verdict = f"does not look randomised, {GIVEN}: {_misfit(log, fit)} ({how})"
+    return _balance(log, fit.differences, fit.statistic, fit.degrees, bool(small), verdict)
+
+
+def _misfit(log: Log, fit: Fit) -> str:
+    """What differs most from what the probabilities let expect."""
+    off = np.abs(fit.ratios - 1)
+    arm = int(off.argmax())
+    if off[arm] >= np.abs(fit.differences).max(initial=0.0):
+        name, ratio = log.treatment_names[arm], fit.ratios[arm]
+        return f"{name} was chosen {ratio:.2g} times as often as they say"
+    at = np.unravel_index(np.abs(fit.differences).argmax(), fit.differences.shape)
+    name, feature = log.treatment_names[at[0]], log.feature_names[at[1]]
+    amount = f"{abs(fit.differences[at]):.2g} standard deviations between {name} and control"
+    return f"feature {feature} differs by {amount} once weighted"
 
 
 def chi_square_tail(statistic: float, degrees: int) -> float:

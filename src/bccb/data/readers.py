@@ -29,30 +29,35 @@ class Reading:
     log: Log
     unfinished: dict[str, int]  # rows left out because they have no outcome, by their status
     outcome_values: dict[str, int]  # which text counts as which outcome; empty for numbers
-    notes: tuple[str, ...]  # sentences about features that are not as they stand in the file
+    notes: tuple[str, ...]  # sentences about what is not as it stands in the file
     missing: dict[str, int] = field(default_factory=dict)  # values by column
     incomplete: int = 0  # rows left out because something is missing in them
 
 
 def read_finished(source: Source, columns: Columns | None = None) -> Reading:
-    """Read a log of which nothing is missing except the outcomes of unfinished decisions, and the
+    """Read a log of which nothing is missing except the outcomes of cancelled decisions, and the
     features that are to be filled in.
 
     Only a log with the status of its rows may have any of the first; otherwise a missing outcome
-    is refused.
+    is refused. So are decisions that are open.
     """
     table = read_table(source, columns)
+    left_out = table.drop_open()
     unfinished = table.drop_unfinished()
     counts = table.missing()
     _refuse_missing(table, {name: counts[name] for name in table.needed() if counts[name]})
     outcome_values = table.number_outcomes()
     log, notes = table.to_log()
-    return Reading(log, unfinished, outcome_values, notes)
+    return Reading(log, unfinished, outcome_values, left_out + notes)
 
 
 def read_complete_rows(source: Source, columns: Columns | None = None) -> Reading:
-    """Read the rows of which nothing is missing that is not filled in, and count the others."""
-    table = read_table(source, columns)
+    """Read the rows of which nothing is missing that is not filled in, and count the others.
+
+    It is for describing a log: costs need not be named, and then are 1.
+    """
+    table = read_table(source, columns, free=True)
+    left_out = table.drop_open()
     missing = table.missing()
     incomplete = table.drop_incomplete() if any(missing.values()) else 0
     if not table.frame.height:
@@ -60,7 +65,7 @@ def read_complete_rows(source: Source, columns: Columns | None = None) -> Readin
         raise InputError("the number of complete rows", 0, f"at least 1: see columns {where}")
     outcome_values = table.number_outcomes()
     log, notes = table.to_log()
-    return Reading(log, {}, outcome_values, notes, missing, incomplete)
+    return Reading(log, {}, outcome_values, left_out + notes, missing, incomplete)
 
 
 def _refuse_missing(table: Table, missing: dict[str, int]) -> None:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
+import numpy as np
+
 from bccb import checks
 from bccb.data import service_log
 from bccb.data.formats import check_header, load_polars, readable, scan_file, suffix_of
@@ -98,7 +100,9 @@ def _from_pandas(frame: PandasFrame) -> pl.LazyFrame:
     series = []
     for name, original in zip(names, frame.columns, strict=True):
         column = frame[original]
-        if getattr(column.dtype, "kind", "O") in "biufM" and hasattr(column.dtype, "itemsize"):
+        if getattr(column.dtype, "tz", None) is not None:
+            column = column.dt.tz_convert("UTC").dt.tz_localize(None)
+        if isinstance(column.dtype, np.dtype) and column.dtype.kind in "biufM":
             values = column.to_numpy()
         else:
             values = column.astype(object).where(column.notna(), None).tolist()

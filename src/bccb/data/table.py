@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,10 +19,18 @@ from bccb.data.sources import Source, opened
 from bccb.encoding import as_text
 from bccb.errors import InputError
 from bccb.money import COST_RANGE, LEAST_COST, MICROS, MOST_COST, cost_micros
+from bccb.outcome import DecisionStatus
 from bccb.types import LEAST_PROBABILITY, PROBABILITY_RANGE, Floats, Ints, Log
 
 if TYPE_CHECKING:
     import polars as pl
+
+OPEN: DecisionStatus = "open"
+COST = (
+    "given, as what treating a user costs, also where nobody was treated: a column, a number, or "
+    "one of them for each treatment. On the command line --cost COL, --cost 0.5, --cost COL,COL or "
+    "--cost 0.5,1.2, in Python Columns(cost=...)"
+)
 
 
 @dataclass(slots=True)
@@ -56,6 +64,36 @@ class Table:
         for name in self.needed():
             self.frame = self.frame.filter(present(self.frame[name]))
         return before - self.frame.height
+
+    def drop_open(self) -> tuple[str, ...]:
+        """Keep the decisions before the oldest that is open, if that is asked for; a note of it.
+
+        Otherwise open decisions are refused. Those whose outcome is known before their window ends
+        are the ones that converted, so a log without the open ones converts too often.
+        """
+        polars, columns = load_polars(), self.columns
+        if columns.status is None:
+            return ()
+        is_open = (self.frame[columns.status].cast(polars.String) == OPEN).fill_null(False)
+        is_open &= self.frame[columns.outcome].is_null()
+        count, rows = int(is_open.sum()), self.frame.height
+        if not count:
+            return ()
+        before = int(is_open.arg_true()[0])
+        if not columns.closed or not before:
+            allowed = (
+                "0: conversions are known sooner than their absence, so what is known now converts "
+                "too often. Read the log again when no decision is open"
+            )
+            if before:
+                allowed += (
+                    f", or read only the {before:,} of {rows:,} decisions before the oldest open "
+                    "one with --closed, or Columns(closed=True)"
+                )
+            raise InputError("the number of open decisions", count, allowed)
+        self.frame = self.frame.head(before)
+        late = rows - before
+        return (f"left out: {late:,} of {rows:,} decisions, from the oldest open one on",)
 
     def drop_unfinished(self) -> dict[str, int]:
         """Drop the rows without an outcome, where the file says why; how many of each status."""
@@ -110,8 +148,7 @@ class Table:
 
     def _micros(self) -> Ints:
         users, treatments, cost = self.frame.height, len(self.arms) - 1, self.columns.cost
-        if cost is None:
-            return costs.lognormal(users, treatments)
+        assert cost is not None
         if callable(cost):
             return cost(users, treatments)
         each = (cost,) * treatments if isinstance(cost, str | float | int) else cost
@@ -141,10 +178,16 @@ class Table:
         return np.asarray(series.cast(load_polars().Float64).to_numpy())
 
 
-def read_table(source: Source, given: Columns | None) -> Table:
-    """The rows of a file or a frame that belong to the arms of interest."""
+def read_table(source: Source, given: Columns | None, free: bool = False) -> Table:
+    """The rows of a file or a frame that belong to the arms of interest.
+
+    Costs must be named, except where treatments may count as ``free``: they then cost 1.
+    """
     with opened(source) as found:
         columns = found.columns(given)
+        if free and columns.cost is None:
+            columns = replace(columns, cost=1.0)
+        _check_complete(columns, found.name)
         features = columns.features_among(found.present)
         named = (columns.treatment, columns.outcome, *columns.cost_columns, *columns.effects)
         named += columns.probability_columns + columns.status_columns
@@ -155,3 +198,12 @@ def read_table(source: Source, given: Columns | None) -> Table:
     rows = frame.height
     frame, arms = select_arms(frame, columns)
     return Table(frame, columns, features, arms, rows)
+
+
+def _check_complete(columns: Columns, name: str) -> None:
+    """Refuse what the columns of this file leave open."""
+    if columns.cost is None:
+        raise InputError(f"the cost of a treatment in {name!r}", None, COST)
+    if columns.closed and columns.status is None:
+        allowed = "left out, because the log does not say which decisions are open"
+        raise InputError("closed", columns.closed, allowed)

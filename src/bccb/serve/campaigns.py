@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 
+from bccb.data.service_log import CONTROL
 from bccb.errors import StateError
 from bccb.ledger.event import Kind
 from bccb.ledger.moment import SECOND, as_time, moment_of
@@ -15,7 +16,7 @@ from bccb.money import BUDGET_RANGE, MICROS, MOST_MONEY, as_text, budget_down
 from bccb.serve.books import Books
 from bccb.serve.campaign import Campaign
 from bccb.serve.code import this_code
-from bccb.serve.log import CONTROL, taken_names
+from bccb.serve.log import taken_names
 from bccb.serve.problem import ProblemError, conflict, invalid
 from bccb.serve.terms import Terms
 from bccb.wire import CampaignRequest, TimeHorizon, UsersHorizon, encode

@@ -8,6 +8,7 @@ from contextlib import ExitStack, closing
 from typing import IO, Any
 
 from bccb.data.schema import Columns
+from bccb.data.service_log import CONTROL, OWN, SHADOW, cost_columns, service_columns
 from bccb.ledger.moment import as_time
 from bccb.ledger.port import Ledger, Reader, Resolved
 from bccb.money import MICROS
@@ -15,30 +16,12 @@ from bccb.outcome import WITH_VALUE, status_of
 from bccb.serve.campaign import Campaign
 from bccb.wire import encode
 
-# The log's own columns, by polars' names of their types; features and costs are numbers
-OWN = {
-    "decision_id": "String",
-    "number": "Int64",
-    "at": "String",
-    "treatment": "String",
-    "probability": "Float64",
-    "price": "Float64",
-    "outcome": "Float64",
-    "status": "String",
-}
-SHADOW = {"proposed": "String", "proposed_probability": "Float64"}
-CONTROL = "control"
 PAGE = 5_000  # rows at once
 
 
 def taken_names(treatments: tuple[str, ...]) -> set[str]:
     """Names of columns that no feature may have."""
     return {*OWN, *SHADOW, *cost_columns(treatments)}
-
-
-def cost_columns(treatments: tuple[str, ...]) -> tuple[str, ...]:
-    """The column with the cost of each treatment."""
-    return ("cost",) if len(treatments) == 1 else tuple(f"cost:{name}" for name in treatments)
 
 
 def rows(ledger: Reader, campaign: Campaign, until: int) -> Iterator[list[dict[str, Any]]]:
@@ -83,18 +66,8 @@ def _row(campaign: Campaign, resolved: Resolved) -> dict[str, Any]:
 def columns(campaign: Campaign) -> Columns:
     """The role of each column, so that readers need no options."""
     terms = campaign.terms
-    roles = ["treatment", "outcome", *([] if terms.shadow else ["probability"])]
-    return Columns(
-        treatment="treatment",
-        control=CONTROL,
-        outcome="outcome",
-        features=terms.features,
-        treatments=terms.treatments,
-        cost=cost_columns(terms.treatments),
-        excluded=tuple(name for name in _own(campaign) if name not in roles),
-        probability=None if terms.shadow else "probability",
-        status="status",
-    )
+    costs = cost_columns(terms.treatments)
+    return service_columns(terms.features, terms.treatments, costs, terms.shadow)
 
 
 def write(ledger: Ledger, campaign: Campaign, until: int, kind: str) -> IO[bytes]:
