@@ -58,6 +58,14 @@ def test_what_it_cannot_tell_it_asks_for(tmp_path: Path) -> None:
     )
 
 
+def test_a_file_that_tells_its_columns_needs_no_options(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    assert bccb("simulate", path, "--users", 2_000).returncode == 0
+    assert bccb("check", path).stdout.splitlines()[-1] == f"bccb compare --data {path}"
+    excluded = bccb("check", path, "--exclude", "f3").stdout
+    assert excluded.splitlines()[-1] == f"bccb compare --data {path} --exclude f3"
+
+
 def test_what_must_be_mended_is_said(tmp_path: Path) -> None:
     path = tmp_path / "trial.csv"
     path.write_text("arm,sold,age\n" + "control,1,30\nmail,0,40\nmail,,30\ncontrol,0,40\n" * 50)

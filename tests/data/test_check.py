@@ -345,18 +345,21 @@ def test_simulated_logs(treatments: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", ["parquet", "ndjson"])
 def test_the_log_of_a_campaign_tells_its_own_columns(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"log.{suffix}"
-    frame = pl.concat([pl.DataFrame(DECISIONS)] * 100)
+    status = ["observed"] * 4 + ["cancelled", "open"]
+    frame = pl.concat([pl.DataFrame(DECISIONS | {"status": status})] * 100)
     if suffix == "parquet":
         frame.write_parquet(path, metadata=CAMPAIGN.metadata())
     else:
         frame.write_ndjson(path)
-    checked = check(path, Columns(closed=True))
+    checked = check(path)
     found = parts(checked)
     assert found["age"] == "feature"
     assert (found["probability"], found["status"]) == ("probability", "status")
     assert (found["cost"], found["price"], found["decision_id"]) == ("cost", "excluded", "excluded")
     assert (checked.told, checked.control) == (True, "control")
-    assert "200 of 600 decisions have no outcome" in said(checked)
+    assert "200 of 600 decisions have no outcome. Some are open still: --closed" in said(checked)
+    assert checked.columns is not None
+    assert read_log(path, checked.columns).users == 4
 
 
 def test_a_large_file_is_looked_at_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

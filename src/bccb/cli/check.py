@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -49,7 +49,10 @@ def next_command(file: Path, checked: Check, given: Columns | None) -> str | Non
     """What to run next, as it is typed into a shell; None where something is open."""
     if checked.columns is None:
         return None
-    options = options_of((given or Columns()) if checked.told else checked.columns)
+    named = checked.columns
+    if checked.told:  # only what the file does not say
+        named = replace(given or Columns(), closed=named.closed)
+    options = options_of(named)
     first = ["compare", "--data"] if checked.columns.probability is None else ["evaluate"]
     return shlex.join(["bccb", *first, str(file), *options])
 

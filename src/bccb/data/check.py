@@ -225,15 +225,16 @@ def _as_told(look: Look, told: Columns) -> Check:
     parts |= dict.fromkeys(told.status_columns, "status")
     parts |= {told.treatment: "arm", told.outcome: "outcome"}
     look.take(*(Role(c.name, parts.get(c.name, "excluded"), "clear", TOLD) for c in look.columns))
-    found = wrong.of_size(look.rows)
-    outcome = named(look.columns, "--outcome", told.outcome)
+    found, outcome = wrong.of_size(look.rows), named(look.columns, "--outcome", told.outcome)
+    refused = _refused(look, told)
     if told.status is not None and outcome.missing:
-        text = (
-            f"{outcome.missing:,} of {look.rows:,} decisions have no outcome: open ones count by "
-            "how late outcomes come, or the command refuses."
-        )
+        text = f"{outcome.missing:,} of {look.rows:,} decisions have no outcome."
+        early = replace(told, closed=True)
+        if refused and not _refused(look, early):
+            told, refused = early, ()
+            text += " Some are open still: --closed reads those before the oldest open one."
         found.append(Problem(outcome.name, text))
-    problems = (*found, *_refused(look, told))
+    problems = (*found, *refused)
     return Check(
         look.name, look.rows, look.frame.height,
         roles=tuple(look.roles[column.name] for column in look.columns),
