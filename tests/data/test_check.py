@@ -293,6 +293,17 @@ def test_arms_that_chance_did_not_choose_are_reported() -> None:
     assert parts(checked)["x0"] == "feature"
 
 
+def test_numbers_that_name_their_row_are_ids_and_amounts_are_not() -> None:
+    draw = np.random.default_rng(7)
+    account, order = draw.permutation(10**6)[:ROWS], np.arange(ROWS) + 17
+    store = draw.integers(0, 60, ROWS)
+    found = parts(check(shop(account=account, order_no=order, store_id=store)))
+    assert (found["account"], found["order_no"], found["store_id"]) == ("id", "id", "id")
+    few = shop(200, cents=draw.permutation(90_000)[:200], row=range(200))
+    assert parts(check(few))["cents"] == "feature"
+    assert parts(check(few))["row"] == "id"
+
+
 def test_columns_that_cannot_be_read_are_named() -> None:
     income = [f"{number:,.2f}" for number in shop()["income"]]
     dates = [f"{1 + number % 28:02d}.{1 + number % 12:02d}.2024" for number in range(ROWS)]

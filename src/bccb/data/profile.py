@@ -20,6 +20,7 @@ Kind: TypeAlias = Literal["number", "text", "true/false", "date", "nested", "not
 MOST_ARMS = 12  # a column with more values is no arm
 MOST_LISTED = 50  # levels that are counted one by one
 NEARLY_ALL = 0.95
+MANY = 1_000  # rows, in which whole amounts of money or time are the same here and there
 RARE_ROWS, RARE_SHARE = 100, 0.005
 ISO = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?$"
 OTHER_DATE = r"^\d{1,2}[./-]\d{1,2}[./-]\d{2,4}( .*)?$"
@@ -63,13 +64,13 @@ class Profile:
         if self.kind == "text":
             return is_named or 2 * self.distinct > present.len()
         whole = bool((present % 1 == 0).all())
-        return whole and (is_named or (self.distinct == present.len() and self._is_dense))
+        return whole and (is_named or self._counts_rows(present.to_numpy()))
 
-    @property
-    def _is_dense(self) -> bool:
-        """Whether whole numbers are about as many as their range has."""
-        present = self.values.drop_nulls().to_numpy()
-        return bool(np.ptp(present) < 100 * present.size)
+    def _counts_rows(self, numbers: Floats) -> bool:
+        """Whether whole numbers are all different, and so many or so dense that amounts are not."""
+        if self.distinct < numbers.size:
+            return False
+        return numbers.size >= MANY or bool(np.ptp(numbers) < 10 * numbers.size)
 
     @property
     def is_split(self) -> bool:
