@@ -82,6 +82,14 @@ def test_a_broken_file_is_one_line(tmp_path: Path) -> None:
     assert done.stderr.startswith("error: the header is 'arm;sale', but must be separated by")
 
 
+def test_a_name_that_a_list_cannot_hold_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "trial.csv"
+    path.write_text('arm,sold,"age, in years"\n' + "control,1,30\nmail,0,40\n" * 50)
+    done = bccb("check", path)
+    assert done.returncode == 2
+    assert "the name of a column is 'age, in years', but must be without commas" in done.stderr
+
+
 def test_options_read_back_as_the_columns_they_come_from() -> None:
     columns = Columns(
         "the arm", "no, thanks", "sale",

@@ -15,6 +15,7 @@ from bccb.cli.columns import FLAGS, OPTIONS, takes_columns
 from bccb.cli.console import out, write_json
 from bccb.cli.options import FORMATS, JsonFile
 from bccb.data import Check, Columns, check
+from bccb.errors import InputError
 
 
 @takes_columns
@@ -37,12 +38,21 @@ def command(
     `bccb check export.csv --treatment variant --control A`
     """
     checked = check(file, columns)
+    _check_names(checked)
     following = next_command(file, checked, columns)
     write_json(json_file, {**asdict(checked), "command": following})
     _print(checked)
     _print_next(checked, following)
     if following is None:
         raise typer.Exit(2)
+
+
+def _check_names(checked: Check) -> None:
+    """Refuse a name that no list of names on the command line can hold."""
+    for role in checked.roles:
+        if "," in role.column or role.column != role.column.strip():
+            allowed = "without commas, and without blanks at its ends: rename it"
+            raise InputError("the name of a column", role.column, allowed)
 
 
 def next_command(file: Path, checked: Check, given: Columns | None) -> str | None:
