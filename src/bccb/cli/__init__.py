@@ -25,6 +25,7 @@ except ImportError as error:  # the core is installed without the command line's
 
 LAB, SERVE = "lab", "serve"  # the extras that bring what a command needs
 COMMANDS = {
+    "check": LAB,
     "compare": LAB,
     "advise": LAB,
     "plan": LAB,

@@ -1,5 +1,6 @@
 """Logs of trials: their columns, files, costs and descriptions, and a simulator."""
 
+from bccb.data.check import Check, check
 from bccb.data.costs import constant, lognormal
 from bccb.data.describe import Description, describe, describe_file
 from bccb.data.readers import read_log
@@ -9,8 +10,10 @@ from bccb.data.writers import write_log
 
 __all__ = [
     "PRESETS",
+    "Check",
     "Columns",
     "Description",
+    "check",
     "constant",
     "describe",
     "describe_file",
