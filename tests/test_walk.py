@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 from processes import bccb, serving
 
-from bccb.cli import COMMANDS
-
 ROOT = Path(__file__).parents[1]
 BLOCKS = re.findall(
     r"^```(\w+)\n(.*?)^```",
@@ -87,7 +85,6 @@ def test_check_asks_as_the_document_says(folder: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.compiled
-@pytest.mark.skipif("open" not in COMMANDS, reason="there is no `bccb open` yet")
 def test_the_campaign_is_opened_and_driven(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
