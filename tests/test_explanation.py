@@ -9,13 +9,14 @@ import pytest
 import bccb
 from bccb.data.world import simulate_world
 from bccb.data.worlds import make_world
-from bccb.encoding import Encoding, Feature
+from bccb.encoding import Encoding, Feature, plain
 from bccb.errors import InputError, StateError
 from bccb.estimators.pooled_logistic import POOLED_LOGISTIC, write_inputs
 from bccb.evaluate.live import live
 from bccb.kernels import counts as count
 from bccb.kernels.scaling import standardise_robustly, view_scaler
 from bccb.policy import Policy
+from bccb.segments import segments_of
 from bccb.types import Floats
 
 
@@ -142,16 +143,18 @@ def test_the_truth_is_inside_in_most_worlds() -> None:
     inside = []
     for seed in range(8):
         world = simulate_world(10_000, seed=seed, outcome="visit")
-        policy = bccb.make(budget=1_000, horizon=10_000, features=12, seed=seed)
+        policy = bccb.make("pooled-bayes", budget=1_000, horizon=10_000, features=12, seed=seed)
         live(policy, world)
-        features = policy.explain(world.features).treatments[0].features
-        for feature in features:
-            column, truth = world.features[:, int(feature.feature[1:])], world.effects[:, 0]
-            if len(feature.segments) == 3:
-                thirds = np.searchsorted(np.quantile(column, [1 / 3, 2 / 3]), column)
-                for third, segment in enumerate(feature.segments):
-                    effect = truth[thirds == third].mean()
-                    inside.append(segment.effect.low <= effect <= segment.effect.high)
+        explained = policy.explain(world.features).treatments[0].features
+        encoding = plain([f"x{j}" for j in range(12)])
+        places = {
+            each.feature: each.places(world.features)
+            for each in segments_of(world.features, encoding)
+        }
+        for feature in explained:
+            for place, segment in enumerate(feature.segments):
+                effect = world.effects[places[feature.feature] == place, 0].mean()
+                inside.append(segment.effect.low <= effect <= segment.effect.high)
     assert np.mean(inside) > 0.85
 
 

@@ -37,6 +37,7 @@ CHANGING = {
     "caused",
     "fits",
     "fitted_at",
+    "alerts",
 }
 
 Report = tuple[float, str | None]  # an outcome, and what was done

@@ -263,7 +263,7 @@ def test_simulate_writes_a_log_that_reads_back(run: Run, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["comparee"], "command is 'comparee', but must be one of 'compare', 'advise', 'plan'"),
+        (["comparee"], "command is 'comparee', but must be one of 'check', 'compare', 'advise'"),
         (["comparee"], "did you mean 'compare'?"),
         (["compare", "--policy", "bcbc"], "policy is 'bcbc', but must be one of thompson"),
         (["compare", "--policy", "bccb", "--policy", "bccb"], "must be named once each"),
@@ -390,7 +390,7 @@ def test_output_that_cannot_be_written_is_one_sentence() -> None:
 def test_a_log_without_features_is_compared_all_the_same(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "bare.csv"
     path.write_text("\n".join(["arm,sale", *(f"{i % 2},{i % 3 == 0:d}" for i in range(200))]))
-    columns = ["--treatment", "arm", "--control", "0", "--outcome", "sale"]
+    columns = ["--treatment", "arm", "--control", "0", "--outcome", "sale", "--cost", "0.5"]
     ran = run("compare", "--data", str(path), *columns, "--budget", "5", "--seeds", "1",
               "--users", "100")  # fmt: skip
     assert ran.status == 0

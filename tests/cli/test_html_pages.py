@@ -73,7 +73,7 @@ def test_evaluate(written: Written, tmp_path: Path) -> None:
 @pytest.mark.slow_first
 def test_advise(written: Written, tmp_path: Path) -> None:
     trial = tmp_path / "trial.parquet"
-    write_log(simulate(1_600, seed=1, outcome="visit"), trial)
+    write_log(simulate(4_000, seed=1, outcome="visit"), trial)
     few = ["--budget", "40", "--users", "800", "--seeds", "0:4", "--jobs", "1"]
     status, printed, page = written("advise", trial, *few)
     assert status == 0, page

@@ -315,7 +315,7 @@ def test_policies_are_driven_within_the_budget_with_draws_of_their_own() -> None
     assert result.spend == expected.spend <= 50.0
     assert result.learned == expected.learned
     assert result.treated == (expected.actions > 0).sum()
-    assert result.figures()["estimates"][0]["method"] == "IPW"
+    assert result.estimates[0].method == "IPW"
 
 
 def test_policies_that_need_what_a_log_does_not_have_are_named() -> None:

@@ -25,6 +25,7 @@ SCOPES = {
     ("get", "/v1/campaigns/{campaign_id}"): "read",
     ("get", "/v1/campaigns/{campaign_id}/report"): "read",
     ("get", "/v1/campaigns/{campaign_id}/log"): "read",
+    ("get", "/v1/campaigns/{campaign_id}/explanation"): "read",
     ("post", "/v1/campaigns"): "admin",
     ("post", "/v1/campaigns/{campaign_id}/pause"): "admin",
     ("post", "/v1/campaigns/{campaign_id}/resume"): "admin",

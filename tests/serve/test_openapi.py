@@ -29,6 +29,7 @@ CALLS = {  # and the scope that each needs
     f"GET {ONE}": "read",
     f"GET {ONE}/report": "read",
     f"GET {ONE}/log": "read",
+    f"GET {ONE}/explanation": "read",
     f"POST {ONE}/pause": "admin",
     f"POST {ONE}/resume": "admin",
     f"POST {ONE}/close": "admin",

@@ -277,7 +277,11 @@ def test_a_downloaded_log_can_be_evaluated(
     service.done(f"{campaign}/decisions/undone/cancel")
     path = tmp_path / "log.parquet"
     path.write_bytes(service.get(f"{campaign}/log", format="parquet").content)
-    monkeypatch.setattr(sys, "argv", ["bccb", "evaluate", str(path), "--policy", "treat-all"])
+    monkeypatch.setattr(
+        sys,
+        "argv",
+        ["bccb", "evaluate", str(path), "--closed", "--all", "--policy", "treat-all"],
+    )
     with pytest.raises(SystemExit) as stopped:
         main()
     printed = capsys.readouterr()

@@ -103,7 +103,7 @@ class Columns:
         cost = self.cost
         if cost is None or cost is lognormal:
             return
-        if callable(cost) or cost == () or cost == "":
+        if not isinstance(cost, str | float | int | tuple) or cost in ("", ()):
             raise InputError("cost", cost, COST_ALLOWED)
         _check_names("cost", self.cost_columns)
         for one in cost if isinstance(cost, tuple) else (cost,):

@@ -101,7 +101,7 @@ def run(trial: Trial, spec: Spec, budgets: Sequence[float], seed: int) -> Iterat
             raise InputError(
                 "policy", spec.name, "used on simulated users, whose effects are known"
             )
-        log = replace(log, features=log.effects, feature_names=())
+        log = replace(log, features=log.effects, feature_names=(), encoding=None)
     learner = _fresh(spec, trial, log, budgets[0], seed)
     note = learn_history(learner, trial) if learner.needs_history else ""
     for budget in budgets:

@@ -16,6 +16,7 @@ T = TypeVar("T")
 def decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
     """Reads JSON as one of these types; what does not fit is a ``msgspec.ValidationError``.
 
+    >>> from bccb.wire import OutcomeAnswer
     >>> decoder(OutcomeAnswer).decode(b'{"decision_id": "a", "value": 1, "status": "recorded"}')
     OutcomeAnswer(decision_id='a', value=1.0, status='recorded')
     """

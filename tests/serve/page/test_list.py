@@ -43,7 +43,7 @@ def test_the_keyboard_alone_reaches_a_campaign_and_keeps_its_place(
     tab.stop_the_clock()
     page.goto(service.url)
     page.get_by_role("link", name="spring").wait_for()
-    for _ in range(20):
+    for _ in range(60):
         page.keyboard.press("Tab")
         if focused(page) == "spring":
             break
