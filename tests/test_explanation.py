@@ -141,9 +141,9 @@ def test_the_shares_of_treated_users_hold_the_truth() -> None:
 @pytest.mark.compiled
 def test_the_truth_is_inside_in_most_worlds() -> None:
     inside = []
-    for seed in range(8):
+    for seed in range(5):
         world = simulate_world(10_000, seed=seed, outcome="visit")
-        policy = bccb.make("pooled-bayes", budget=1_000, horizon=10_000, features=12, seed=seed)
+        policy = bccb.make(budget=1_000, horizon=10_000, features=12, seed=seed)
         live(policy, world)
         explained = policy.explain(world.features).treatments[0].features
         encoding = plain([f"x{j}" for j in range(12)])

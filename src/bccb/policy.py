@@ -123,7 +123,8 @@ class Policy(Machine):
         whose outcomes the policy keeps; ``pooled-bayes`` keeps none, and needs rows. ``names`` are
         those of the features, or an :class:`~bccb.encoding.Encoding`, such as ``log.encoding``.
 
-        Intervals hold as far as the model fits (:mod:`bccb.explanation`). One feature in twenty
+        Intervals hold as far as the model fits (:mod:`bccb.explanation`): better with the trees of
+        the default than without, where effects may be told twice too high. One feature in twenty
         that has nothing to do with the effect will look clear by chance.
 
         >>> import bccb

@@ -147,7 +147,8 @@ def test_calls_on_real_campaigns_are_answered_as_documented(
         answered.add(response.status_code)
 
     check()
-    assert answered & {200, 201}, f"only {answered}"
+    wanted = {409} if call.endswith("/explanation") else {200, 201}  # too few outcomes to explain
+    assert answered & wanted, f"only {answered}"
 
 
 def fit(body: Any) -> None:
