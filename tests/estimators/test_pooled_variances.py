@@ -67,7 +67,10 @@ def test_where_nothing_was_learned_the_prior_stays(strength: float) -> None:
         np.testing.assert_allclose(mine, other, rtol=1e-12)
 
 
-@pytest.mark.parametrize(("K", "every"), [(1, 100), (4, 8 * 4 * 4), (40, 500)])
+@pytest.mark.parametrize(
+    ("K", "every"),
+    [(1, 100), (4, 8 * 4 * 4), pytest.param(40, 500, marks=pytest.mark.compiled)],
+)
 def test_variances_are_learned_more_seldom_where_there_are_many(K: int, every: int) -> None:
     state, changed = fresh(3, K), []
     before = state.variances.copy()

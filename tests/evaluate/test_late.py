@@ -60,6 +60,7 @@ def test_what_is_never_reported_counts_as_no_conversion(name: str) -> None:
     assert never.treated == live(make(name), none, delays=np.zeros(USERS), window=10.0).treated
 
 
+@pytest.mark.compiled
 def test_delays_may_depend_on_the_action() -> None:
     users = world()
     delays = np.random.default_rng(5).exponential(150.0, USERS)
