@@ -141,7 +141,7 @@ def test_the_shares_of_treated_users_hold_the_truth() -> None:
 @pytest.mark.compiled
 def test_the_truth_is_inside_in_most_worlds() -> None:
     inside = []
-    for seed in range(5):
+    for seed in range(8):
         world = simulate_world(10_000, seed=seed, outcome="visit")
         policy = bccb.make(budget=1_000, horizon=10_000, features=12, seed=seed)
         live(policy, world)

@@ -124,8 +124,8 @@ class Policy(Machine):
         those of the features, or an :class:`~bccb.encoding.Encoding`, such as ``log.encoding``.
 
         Intervals hold as far as the model fits (:mod:`bccb.explanation`): better with the trees of
-        the default than without, where effects may be told twice too high. One feature in twenty
-        that has nothing to do with the effect will look clear by chance.
+        the default than without, where estimated effects may be twice too high. One feature in
+        twenty that has nothing to do with the effect will look clear by chance.
 
         >>> import bccb
         >>> policy = bccb.make(budget=100, horizon=1_000, features=1, seed=1)

@@ -346,7 +346,7 @@ def test_simulated_logs(treatments: int, tmp_path: Path) -> None:
         write_log(log, path)
         checked = check(path)
         assert checked.columns is not None
-        assert checked.told == (suffix == "parquet")
+        assert checked.described == (suffix == "parquet")
         again = read_log(path, checked.columns)
         np.testing.assert_array_equal(again.features, log.features)
         np.testing.assert_array_equal(again.actions, log.actions)
@@ -367,7 +367,7 @@ def test_the_log_of_a_campaign_tells_its_own_columns(suffix: str, tmp_path: Path
     assert found["age"] == "feature"
     assert (found["probability"], found["status"]) == ("probability", "status")
     assert (found["cost"], found["price"], found["decision_id"]) == ("cost", "excluded", "excluded")
-    assert (checked.told, checked.control) == (True, "control")
+    assert (checked.described, checked.control) == (True, "control")
     assert "200 of 600 decisions have no outcome. Some are open still: --closed" in said(checked)
     assert checked.columns is not None
     assert read_log(path, checked.columns).users == 4

@@ -316,6 +316,8 @@ def test_policies_are_driven_within_the_budget_with_draws_of_their_own() -> None
     assert result.learned == expected.learned
     assert result.treated == (expected.actions > 0).sum()
     assert result.estimates[0].method == "IPW"
+    assert "treated" in result.withheld  # so few were treated that nothing is shown
+    assert result.figures()["estimates"] == ()
 
 
 def test_policies_that_need_what_a_log_does_not_have_are_named() -> None:

@@ -60,7 +60,7 @@ def next_command(file: Path, checked: Check, given: Columns | None) -> str | Non
     if checked.columns is None:
         return None
     named = checked.columns
-    if checked.told:  # only what the file does not say
+    if checked.described:  # only what the file does not say
         named = replace(given or Columns(), closed=named.closed)
     options = options_of(named)
     first = ["compare", "--data"] if checked.columns.probability is None else ["evaluate"]

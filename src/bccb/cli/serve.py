@@ -47,7 +47,7 @@ def command(
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     with stopped_by_signal(), ExitStack() as stack:
-        told = None if webhook is None else check_url(webhook)
+        webhook_url = None if webhook is None else check_url(webhook)
         check_exposure(ledger, host)
         listener = stack.enter_context(closing(bind(host, port)))
         with notes.status("reading the ledger") as status:
@@ -63,4 +63,4 @@ def command(
         # Until here a signal just ends the process, which is as safe as a crash: an exception could
         # be swallowed by a callback of the compiler.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        serve(books, access, listener, told)
+        serve(books, access, listener, webhook_url)

@@ -28,7 +28,7 @@ from bccb.data.suspects import judge
 from bccb.errors import InputError
 from bccb.types import Floats
 
-TOLD = "the file says so"
+DESCRIBED = "the file says so"
 DEFAULT_COST = 1.0  # where nothing tells what a treatment costs: to be replaced
 
 
@@ -46,7 +46,7 @@ class Check:
     cost_reason: str
     problems: tuple[Problem, ...]
     questions: tuple[Question, ...]  # what must be answered first, with an option each
-    told: bool  # whether the file itself says what its columns are: no options are needed
+    described: bool  # whether the file itself says what its columns are: no options are needed
     columns: Columns | None  # for `read_log`; None where something must be mended or answered
 
 
@@ -65,7 +65,7 @@ def check(source: Source, columns: Columns | None = None) -> Check:
     with opened(source) as file:
         look = first_look(file)
         if file.stored is not None and not (given.treatment or given.outcome):
-            return _as_told(look, file.columns(given))
+            return _as_described(look, file.columns(given))
     for name in given.excluded:
         named(look.columns, "--exclude", name)
         look.take(Role(name, "excluded", "given", "given with --exclude"))
@@ -178,7 +178,7 @@ def _finished(
         cost_reason=prices.reason if prices else "",
         problems=problems,
         questions=tuple(look.questions),
-        told=False,
+        described=False,
         columns=columns,
     )
 
@@ -217,28 +217,31 @@ def _column(look: Look, part: str) -> str:
     return next(role.column for role in look.roles.values() if role.part == part)
 
 
-def _as_told(look: Look, told: Columns) -> Check:
+def _as_described(look: Look, described: Columns) -> Check:
     """What a file says of its own columns."""
-    parts: dict[str, Part] = dict.fromkeys(told.cost_columns, "cost")
-    parts |= dict.fromkeys(told.features, "feature")
-    parts |= dict.fromkeys(told.probability_columns, "probability")
-    parts |= dict.fromkeys(told.status_columns, "status")
-    parts |= {told.treatment: "arm", told.outcome: "outcome"}
-    look.take(*(Role(c.name, parts.get(c.name, "excluded"), "clear", TOLD) for c in look.columns))
-    found, outcome = wrong.of_size(look.rows), named(look.columns, "--outcome", told.outcome)
-    refused = _refused(look, told)
-    if told.status is not None and outcome.missing:
+    parts: dict[str, Part] = dict.fromkeys(described.cost_columns, "cost")
+    parts |= dict.fromkeys(described.features, "feature")
+    parts |= dict.fromkeys(described.probability_columns, "probability")
+    parts |= dict.fromkeys(described.status_columns, "status")
+    parts |= {described.treatment: "arm", described.outcome: "outcome"}
+    look.take(
+        *(Role(c.name, parts.get(c.name, "excluded"), "clear", DESCRIBED) for c in look.columns)
+    )
+    found, outcome = wrong.of_size(look.rows), named(look.columns, "--outcome", described.outcome)
+    refused = _refused(look, described)
+    if described.status is not None and outcome.missing:
         text = f"{outcome.missing:,} of {look.rows:,} decisions have no outcome."
-        early = replace(told, closed=True)
+        early = replace(described, closed=True)
         if refused and not _refused(look, early):
-            told, refused = early, ()
+            described, refused = early, ()
             text += " Some are open still: --closed reads those before the oldest open one."
         found.append(Problem(outcome.name, text))
     problems = (*found, *refused)
     return Check(
         look.name, look.rows, look.frame.height,
         roles=tuple(look.roles[column.name] for column in look.columns),
-        control=told.control, control_reason=TOLD, cost=told.cost, cost_reason=TOLD,
-        problems=problems, questions=(), told=True,
-        columns=None if any(one.blocks for one in problems) else told,
+        control=described.control, control_reason=DESCRIBED,
+        cost=described.cost, cost_reason=DESCRIBED,
+        problems=problems, questions=(), described=True,
+        columns=None if any(one.blocks for one in problems) else described,
     )  # fmt: skip

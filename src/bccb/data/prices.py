@@ -93,8 +93,8 @@ def why_paid(column: Profile, arm: Arm, outcomes: Floats) -> str | None:
         return f"{said}, so it is what was paid"
     if np.any(amounts > 0) and not np.any(amounts[outcomes == 0] > 0):
         return "it is above 0 only where the outcome is 1, so it is what was paid"
-    if told := tells(column, outcomes):
-        return f"{told}, so it is what was paid"
+    if reason := tells(column, outcomes):
+        return f"{reason}, so it is what was paid"
     found = difference(column, groups)
     if found.p_value < NOT_CHANCE and found.size > LARGE:
         said = f"it differs between the arms by {found.size:.2g} standard deviations"

@@ -69,7 +69,7 @@ class Opened:
 
 @contextmanager
 def opened(source: Source) -> Iterator[Opened]:
-    """Open a file or a frame; while it is open, what is wrong with a file is told in a sentence."""
+    """Open a file or a frame; while it is open, errors say in one sentence what is wrong."""
     frame = _frame(source)
     if frame is not None:
         present = frame.collect_schema().names()

@@ -58,10 +58,10 @@ class Table:
 
         A file that tells how its features are encoded also tells which may be missing.
         """
-        filled = self.features if self.columns.impute or self._told() else ()
+        filled = self.features if self.columns.impute or self._is_described() else ()
         return [name for name in self.frame.columns if name not in filled]
 
-    def _told(self) -> bool:
+    def _is_described(self) -> bool:
         """Whether the file tells how all its features are encoded."""
         return self.stored is not None and set(self.features) <= set(self.stored.names)
 
@@ -140,7 +140,7 @@ class Table:
             for name in self.columns.probability_columns
         ]
         notes: tuple[str, ...] = ()
-        if self.stored is not None and self._told():
+        if self.stored is not None and self._is_described():
             encoding = self.stored.only(self.features)
             features = encode_by(encoding, self.frame)
         else:

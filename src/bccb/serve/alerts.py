@@ -102,7 +102,7 @@ def ignore(notice: Notice) -> None:
 
 
 class Watch:
-    """Which alerts stand, and who is told of it."""
+    """Which alerts stand, and who is notified."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell

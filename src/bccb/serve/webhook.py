@@ -47,7 +47,7 @@ class Webhook:
     def __init__(self, url: httpx.URL, metrics: Metrics) -> None:
         self._url, self._notices = url, metrics.notices
         self._queue: queue.Queue[Notice] = queue.Queue(MOST_WAITING)
-        # it ends with the process: whatever still stands is told again after the next start
+        # it ends with the process: alerts that still stand are sent again after the next start
         threading.Thread(target=self._run, name="bccb-webhook", daemon=True).start()
 
     def tell(self, notice: Notice) -> None:
@@ -83,4 +83,4 @@ class Webhook:
     def _lose(self, notice: Notice, why: str) -> None:
         self._notices.labels("lost").inc()
         what = notice.campaign_id, notice.kind, notice.state
-        logger.error("the webhook was not told that of campaign %s %s was %s: %s", *what, why)
+        logger.error("the webhook got no notice that in campaign %s %s was %s: %s", *what, why)

@@ -19,7 +19,7 @@ export function significant(value, digits = 3, exactly = false) {
   return tidy(format.format(value));
 }
 
-/** Money with cents; small sums show their first digits, and large ones are told without cents. */
+/** Money with cents; small sums show their first digits, and large ones have no cents. */
 export function money(text) {
   const value = Number(text);
   if (Math.abs(value) >= 1e6) return fixed(value);

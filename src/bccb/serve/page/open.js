@@ -39,7 +39,7 @@ function addFeature() {
   return row;
 }
 
-/** A number is told by its name alone; a category with its levels. */
+/** A number is sent as its name alone; a category with its levels. */
 function feature(row) {
   const name = row.querySelector(".name").value.trim();
   const kind = row.querySelector(".kind").value;
