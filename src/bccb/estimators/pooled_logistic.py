@@ -279,10 +279,10 @@ PARAMETERS = {
         0.3, 1e-6, 1e3, "how far the average lift may be from that, in logits"
     ),
     "lift_variation": Parameter(
-        0.1,
+        0.3,
         1e-6,
         1e3,
-        "how much lifts are expected to differ between users, in logits; raise it where "
+        "how much lifts are expected to differ between users at first, in logits; raise it where "
         "some are surely harmed",
     ),
     "lift_slope": Parameter(
