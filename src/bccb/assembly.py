@@ -7,12 +7,13 @@ import secrets
 import numpy as np
 
 from bccb import checks
+from bccb.charge import TREATMENT, charge_code
 from bccb.errors import InputError
 from bccb.kernels import counts as count
 from bccb.kernels.component import FIRST_FIT
 from bccb.kernels.counts import MOST_FEATURES, MOST_MEMORY, MOST_TREATMENTS, MOST_USERS
 from bccb.kernels.store import view_store
-from bccb.money import budget_in_micros
+from bccb.money import budget_in_micros, cap_in_micros
 from bccb.pending import Pending
 from bccb.policy import Policy
 from bccb.spec import Spec
@@ -28,6 +29,8 @@ def assemble(
     treatments: int = 1,
     seed: int = 0,
     window: float | None = None,
+    cost_cap: float | None = None,
+    charge: str = TREATMENT,
 ) -> Policy:
     """A new policy from any spec, in the table of policies or not."""
     name, composition = spec.name, spec.composition
@@ -41,6 +44,9 @@ def assemble(
     counts[count.HORIZON] = checks.whole("horizon", horizon, 1, MOST_USERS)
     counts[count.BUDGET] = budget_in_micros(checks.number("budget", budget))
     counts[count.REMAINING] = counts[count.PLANNED] = counts[count.BUDGET]
+    if cost_cap is not None:
+        counts[count.CAP] = cap_in_micros(checks.number("cost_cap", cost_cap))
+    counts[count.CHARGE] = charge_code(charge)
     if spec.needs_history:
         counts[count.HISTORY] = count.NOT_LEARNED
     counts[count.AT_ESTIMATOR :] = offsets = composition.offsets(d, K)

@@ -34,6 +34,7 @@ from bccb.kernels.slots import (
     note_learned,
     predict,
     price,
+    rate_of,
     reserve,
     view_estimator,
     view_explorer,
@@ -43,7 +44,7 @@ from bccb.kernels.slots import (
 )
 from bccb.kernels.trace import Space, Trace, view_space, view_trace
 from bccb.kernels.users import is_sound
-from bccb.money import MICROS
+from bccb.money import LEAST_COST, MICROS
 from bccb.outcome import KNOWN_WEIGHT
 from bccb.types import Floats, Ints
 
@@ -113,10 +114,12 @@ def propose(
     counts[count.NUMBER] += 1
     t, T, seed = counts[count.NUMBER], counts[count.HORIZON], counts[count.SEED]
     remaining = counts[count.REMAINING]
-    to_come = remaining / MICROS / max(T - t + 1, 1) / count.delivery(counts)
+    expected = remaining + count.to_return(counts)
+    to_come = expected / MICROS / max(T - t + 1, 1) / count.delivery(counts)
     forecast(parts.pacer, to_come, t == 1)
     time = max(T - counts[count.SINCE], 1)
-    lam = price(parts.pacer, remaining / counts[count.PLANNED], (T - t) / time)
+    lam = price(parts.pacer, expected / counts[count.PLANNED], (T - t) / time)
+    lam = max(lam, count.least_price(counts))
     see(parts.scaler, x)
     prepare(parts.scaler, x, space.z)
     ready = predict(parts.estimator, space.z, space.effect, trace.spread)
@@ -125,6 +128,9 @@ def propose(
     best, score = 0, -math.inf
     for k in range(costs.shape[0]):
         space.costs[k] = costs[k] / MICROS
+        if counts[count.CHARGE] == count.ON_CONVERSION:  # what it is expected to cost
+            rate = rate_of(parts.estimator, space.z, k + 1)
+            space.costs[k] = max(rate * space.costs[k], LEAST_COST / MICROS)
         paid = lam * space.costs[k] if COST_AWARE else lam
         trace.margin[k] = space.effect[k] - paid if costs[k] <= remaining else -math.inf
         s = trace.margin[k] + space.bonus[k]
@@ -143,8 +149,10 @@ def propose(
     if drawn < share:
         action = named(trace.even, drawn / share)
     if action > 0:
-        counts[count.PROPOSED] += costs[action - 1]
-        counts[count.EXPLORED] += costs[action - 1] if drawn < share else 0
+        cost = round(space.costs[action - 1] * MICROS)
+        counts[count.PROPOSED] += cost
+        counts[count.EXPLORED] += cost if drawn < share else 0
+        counts[count.OFFERED] += costs[action - 1]
     return action, lam, score
 
 
@@ -193,6 +201,8 @@ def pay(counts: Ints, parts: Parts, x: Floats, costs: Ints, action: int) -> int:
         return 0
     paid = int(costs[action - 1])
     counts[count.REMAINING] -= paid
+    if counts[count.CHARGE] == count.ON_CONVERSION:
+        counts[count.HELD] += paid
     keep_in_sample(parts.sample, counts[count.SEED], counts[count.NUMBER], x, action)
     return paid
 

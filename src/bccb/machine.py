@@ -100,7 +100,29 @@ class Machine:
     @property
     def spent(self) -> float:
         """The part of the budget that was spent."""
-        return float(self.counts[count.BUDGET] - self.counts[count.REMAINING]) / MICROS
+        unspent = self.counts[count.REMAINING] + self.counts[count.HELD]
+        return float(self.counts[count.BUDGET] - unspent) / MICROS
+
+    @property
+    def held(self) -> float:
+        """The part of the budget that is held until outcomes are known: charged on conversion."""
+        return float(self.counts[count.HELD]) / MICROS
+
+    @property
+    def charges_on_conversion(self) -> bool:
+        """Whether a cost is due only if the user converts."""
+        return bool(self.counts[count.CHARGE] == count.ON_CONVERSION)
+
+    @property
+    def cost_cap(self) -> float | None:
+        """The most that one more conversion may cost."""
+        cap = int(self.counts[count.CAP])
+        return None if cap == count.NO_CAP else cap / MICROS
+
+    def settle(self, held: int, outcome: float) -> None:
+        """Charge what an outcome costs, where costs are charged on conversion."""
+        if self.charges_on_conversion:
+            count.settle(self.counts, held, count.charge_of(held, outcome))
 
     @property
     def explored(self) -> float:
@@ -225,6 +247,9 @@ class Machine:
     def refund(self, micros: int) -> None:
         """Return what a decision paid, or a part of it, because its treatment was not delivered."""
         checks.instance("a refund", micros, int | np.integer, "whole micros")
+        if self.charges_on_conversion and micros <= self.counts[count.HELD]:
+            count.settle(self.counts, micros, 0)
+            return
         if not 0 <= micros <= self.counts[count.BUDGET] - self.counts[count.REMAINING]:
             raise InputError("a refund", micros / MICROS, f"from 0 to the {self.spent} spent")
         self.counts[count.REMAINING] += micros
@@ -406,9 +431,9 @@ class Machine:
         return self.memory[: len(self.memory) - unused(self.memory, self.features, self.treatments)]
 
     @property
-    def sizes(self) -> tuple[int, int]:
-        """The bytes of a snapshot, and of one that an older version made, without a sample."""
-        size = self.counts.nbytes
+    def earlier_sizes(self) -> tuple[int, int]:
+        """The bytes of snapshots that older versions made, with a sample and without."""
+        size = 8 * count.EARLIER
         return size + self.used_memory().nbytes, size + 8 * int(self.counts[count.END])
 
     def snapshot(self) -> bytes:
@@ -417,12 +442,16 @@ class Machine:
 
     def restore(self, state: bytes) -> None:
         """Continue from what :meth:`snapshot` returned."""
-        size = self.counts.nbytes
         checks.instance("a state", state, bytes, "what snapshot returned")
-        memory = self._whole(np.frombuffer(state[size:])) if len(state) % 8 == 0 else None
+        parts, memory = np.frombuffer(state[: len(state) // 8 * 8], np.int64), None
+        for size in (count.COUNTS, count.EARLIER):  # the offsets say which version made it
+            offsets = parts[:size][-4:]
+            if len(state) % 8 == 0 and np.array_equal(offsets, self.counts[count.AT_ESTIMATOR :]):
+                memory = self._whole(np.frombuffer(state[8 * size :]))
+                break
         if memory is None:
             raise StateError(f"a state of {len(state)} bytes is not one of this {self.name}")
-        self.counts[:] = np.frombuffer(state[:size], np.int64)
+        self.counts[:] = count.current(parts[:size])
         self.memory[:] = memory
         self.needs_history = bool(self.counts[count.HISTORY] == count.NOT_LEARNED)
 

@@ -62,6 +62,17 @@ def budget_in_micros(money: float, field: str = "budget") -> int:
     return int(money * MICROS + ROUNDING)
 
 
+def cap_in_micros(cap: float, field: str = "cost_cap") -> int:
+    """The most that one unit of outcome may cost as micros, rounded down; checked.
+
+    >>> cap_in_micros(12.5)
+    12500000
+    """
+    if not LEAST_COST <= cap * MICROS <= MOST_MONEY:
+        raise InputError(field, cap, BUDGET_RANGE)
+    return int(cap * MICROS + ROUNDING)
+
+
 def costs_up(field: str, text: str) -> int:
     """A cost in micros, rounded up.
 

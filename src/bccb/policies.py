@@ -5,6 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from bccb.assembly import assemble
+from bccb.charge import TREATMENT
 from bccb.composition import Composition
 from bccb.errors import InputError
 from bccb.policy import Policy
@@ -124,11 +125,15 @@ def make(
     treatments: int = 1,
     seed: int = 0,
     window: float | None = None,
+    cost_cap: float | None = None,
+    charge: str = TREATMENT,
     **parameters: float,
 ) -> Policy:
     """A new policy from the table: ``budget`` to spend on ``horizon`` users with ``features``.
 
     With a ``window`` outcomes come late: every call then says when (:meth:`Policy.advance`).
+    With a ``cost_cap`` no more is paid for one more conversion, and money may be left over. With
+    ``charge="conversion"`` a cost is due only if the user converts; until then it is held.
     ``parameters`` change the defaults of its components; ``bccb policies NAME`` lists both.
 
     >>> make("bccb", budget=5_000, horizon=100_000, features=12, eta=0.05).parameters["eta"]
@@ -144,6 +149,8 @@ def make(
         treatments=treatments,
         seed=seed,
         window=window,
+        cost_cap=cost_cap,
+        charge=charge,
     )
 
 

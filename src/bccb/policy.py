@@ -190,7 +190,11 @@ class Policy(Machine):
             first = self.pending.first
             self.age(time)
             for number in range(first, self.pending.first):
-                if self._waiting.pop(number, None) is not None and self._measure is not None:
+                receipt = self._waiting.pop(number, None)
+                if receipt is None:
+                    continue
+                self.settle(receipt[0], NOT_REPORTED)
+                if self._measure is not None:
                     arm = self.pending.ring.arm[self.pending.place(number)]
                     self._measure.end(number, bool(arm > 0), NOT_REPORTED, 1.0)
             self._fit_if_due()
@@ -268,12 +272,14 @@ class Policy(Machine):
         y = outcome if type(outcome) is float else checks.number("outcome", outcome)
         check_outcome(y)
         if self.pending is None and at is None:
-            self._receipt(decision)
+            paid, _ = self._receipt(decision)
             trace, action = decision._trace, decision.action
             state = self.counts, self.memory
             due = self._observe(*state, trace, action, y, KNOWN_WEIGHT, self._space)
             number = decision.number
             del self._waiting[number]
+            if paid:
+                self.settle(paid, y)
             if self._measure is not None:
                 if y == 0.0 or action > 0:
                     self._measure.end(number, action > 0, y, 1.0)
@@ -316,7 +322,7 @@ class Policy(Machine):
         assert self.pending is not None
         if decision.number in self._waiting:
             self.end(decision.number, y, time)
-            del self._waiting[decision.number]
+            self.settle(self._waiting.pop(decision.number)[0], y)
             if self._measure is not None:
                 self._note(self._measure, decision, y)
             self._fit_if_due()
@@ -369,8 +375,8 @@ class Policy(Machine):
             for decision, y in zip(decisions, ys.tolist(), strict=True):
                 self._learn_late(decision, y, time)
             return
-        for number in numbers:
-            del self._waiting[number]
+        for decision, y in zip(decisions, ys.tolist(), strict=True):
+            self.settle(self._waiting.pop(decision.number)[0], y)
         traces = np.array([decision._trace for decision in decisions])
         actions = np.array([decision.action for decision in decisions], np.int64)
         if self._measure is not None:

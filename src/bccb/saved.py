@@ -26,8 +26,8 @@ from bccb.money import MOST_COST, MOST_MONEY
 from bccb.pending import Pending
 from bccb.types import Floats, Ints
 
-FORMAT = 7
-FORMATS = (6, FORMAT)  # that can be read; in 6 no policy had a store of outcomes
+FORMAT = 8
+FORMATS = (6, 7, FORMAT)  # that can be read; in 6 no policy had a store, in 7 no cap and no charge
 SIGNATURE = b"PK"  # of every file that NumPy saves as .npz
 ARRAYS = ("header", "counts", "memory", "waiting", "delay", "marks", "users", "sums", "states")
 LONGEST_NAME = 100
@@ -88,7 +88,8 @@ def unpack(kept: bytes) -> Saved:
             raise InputError("the format of a saved policy", header["format"], allowed)
         composition = Composition.from_dict(header["composition"])
         name, id_ = _text("name", header["name"]), _text("id", header["id"])
-        counts = _array("counts", files, np.int64, 1, count.COUNTS)
+        size = count.COUNTS if header["format"] == FORMAT else count.EARLIER
+        counts = count.current(_array("counts", files, np.int64, 1, size))
         _check_counts(counts, composition)
         memory = _memory(files, counts, composition)
         waiting = _array("waiting", files, np.int64, 2)
@@ -222,6 +223,10 @@ def _check_counts(counts: Ints, composition: Composition) -> None:
         "history": (given[count.HISTORY], count.NOT_LEARNED, 2 * MOST_USERS),
         "planned": (given[count.PLANNED], 1, budget),
         "since": (given[count.SINCE], 0, decisions),
+        "cost cap": (given[count.CAP], count.NO_CAP, MOST_MONEY),
+        "charge": (given[count.CHARGE], count.ON_TREATMENT, count.ON_CONVERSION),
+        "held": (given[count.HELD], 0, budget - given[count.REMAINING]),
+        "offered": (given[count.OFFERED], 0, MOST_SUM),
     }
     for field, (value, least, most) in ranges.items():
         checks.whole(f"the {field} of a saved policy", value, least, most)
@@ -250,6 +255,7 @@ def _check_waiting(counts: Ints, waiting: Ints) -> None:
     good = waiting.shape[1] == 3 and len(np.unique(waiting[:, 0])) == len(waiting)
     most = (decisions, MOST_COST, MOST_CHECKSUM)
     good = good and bool((waiting >= (1, 0, 0)).all() and (waiting <= most).all())
-    if not good:
+    held = int(waiting[:, 1].sum()) if good and counts[count.CHARGE] == count.ON_CONVERSION else 0
+    if not good or held != counts[count.HELD]:
         allowed = "decisions, their cost and their checksum, each once"
         raise InputError("what waits in a saved policy", "damaged", allowed)

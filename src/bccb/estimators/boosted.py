@@ -70,6 +70,12 @@ def predict(estimator: State, z: Floats, effect: Floats, spread: Floats) -> bool
     return True
 
 
+@jit
+def rate_of(estimator: State, z: Floats, arm: int) -> float:
+    """f_a"""
+    return sigmoid(score_of(estimator, arm, z))
+
+
 def fit(memory: Floats, log: Log) -> None:
     """Fit every arm on ``log`` and write its trees; on failure write nothing."""
     models = [trees.classifier(*rows, TREES, DEPTH) for rows in by_arm(log)]
@@ -86,5 +92,5 @@ BOOSTED = Component(
     sound=sound,
     reads="raw",
     fit=fit,
-    kernels={"predict": predict},
+    kernels={"predict": predict, "rate_of": rate_of},
 )

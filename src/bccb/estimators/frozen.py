@@ -57,6 +57,12 @@ def predict(estimator: State, z: Floats, effect: Floats, spread: Floats) -> bool
     return True
 
 
+@jit
+def rate_of(estimator: State, z: Floats, arm: int) -> float:
+    """f_a"""
+    return sigmoid(row_dot(estimator.weights, arm, z))
+
+
 def fit(memory: Floats, log: Log) -> None:
     """Fit every arm on ``log`` and write the weights; on failure write nothing."""
     weights = [logistic_regression(features, outcomes) for features, outcomes in by_arm(log)]
@@ -87,5 +93,5 @@ FROZEN = Component(
     sound=lambda memory, d, K: within(memory, -LARGE, LARGE),
     reads="raw",
     fit=fit,
-    kernels={"predict": predict},
+    kernels={"predict": predict, "rate_of": rate_of},
 )

@@ -184,6 +184,16 @@ def learn_estimator(estimator: State, z: Floats, arm: int, a: float, b: float) -
 
 
 @jit
+def rate_of(estimator: State, z: Floats, arm: int) -> float:
+    """sigma(w . u + v_k . r), at the mean."""
+    base, r = write_inputs(estimator, z), estimator.r
+    if arm == 0:
+        return sigmoid(base)
+    write_lift(estimator, arm - 1)
+    return sigmoid(base + span_dot(estimator.theta, estimator.u.shape[0] + (arm - 1) * len(r), r))
+
+
+@jit
 def effect_of(estimator: State, z: Floats, k: int, gradient: Floats) -> tuple[float, float]:
     """The effect sigma(w . u + v . r) - sigma(w . u), at the mean, and sigma'(w . u)."""
     theta, m, q = estimator.theta, estimator.u.shape[0], estimator.r.shape[0]
@@ -261,7 +271,7 @@ def note_treated(estimator: State, k: int, b: float, p: float, p_0: float) -> No
 
 
 # in this order, because each may call those before it
-TEMPLATES = learn_variances, forget, predict, learn_estimator, effect_of, sum_effects
+TEMPLATES = learn_variances, forget, predict, learn_estimator, rate_of, effect_of, sum_effects
 
 
 def kernels_with(name: str, own: Mapping[str, Any]) -> dict[str, Any]:
@@ -341,6 +351,7 @@ POOLED_LOGISTIC = Component(
     kernels={
         "predict": predict,
         "learn_estimator": learn_estimator,
+        "rate_of": rate_of,
         "effect_of": effect_of,
         "sum_effects": sum_effects,
     },

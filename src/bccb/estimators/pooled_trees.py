@@ -304,6 +304,7 @@ POOLED_TREES = Component(
     refit=refit,
     check_installed=trees.check_installed,
     kernels={
-        key: KERNELS[key] for key in ("predict", "learn_estimator", "effect_of", "sum_effects")
+        key: KERNELS[key]
+        for key in ("predict", "learn_estimator", "rate_of", "effect_of", "sum_effects")
     },
 )

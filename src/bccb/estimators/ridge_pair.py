@@ -69,6 +69,12 @@ def predict(estimator: State, z: Floats, effect: Floats, spread: Floats) -> bool
 
 
 @jit
+def rate_of(estimator: State, z: Floats, arm: int) -> float:
+    """theta_a . z, as far as it can be a rate."""
+    return min(max(row_dot(estimator.theta, arm, z), 0.0), 1.0)
+
+
+@jit
 def learn_estimator(estimator: State, z: Floats, arm: int, a: float, b: float) -> None:
     """One rank-one update of the arm's regression."""
     theta, inverse = estimator.theta[arm], estimator.inverse[arm]
@@ -123,5 +129,10 @@ RIDGE_PAIR = Component(
     start=start,
     sound=sound,
     reads="standardised",
-    kernels={"predict": predict, "learn_estimator": learn_estimator, "sum_effects": sum_effects},
+    kernels={
+        "predict": predict,
+        "rate_of": rate_of,
+        "learn_estimator": learn_estimator,
+        "sum_effects": sum_effects,
+    },
 )

@@ -82,6 +82,12 @@ def predict(estimator: State, z: Floats, effect: Floats, spread: Floats) -> bool
 
 
 @jit
+def rate_of(estimator: State, z: Floats, arm: int) -> float:
+    """f_a"""
+    return sigmoid(row_dot(estimator.scoring, arm, z))
+
+
+@jit
 def learn_estimator(estimator: State, z: Floats, arm: int, a: float, b: float) -> None:
     """One gradient step of the arm's model."""
     w, before = estimator.live[arm], estimator.seen[arm]
@@ -122,7 +128,7 @@ TWO_MODEL = Component(
     layout=LAYOUT,
     sound=sound,
     reads="raw",
-    kernels={"predict": predict, "learn_estimator": learn_estimator},
+    kernels={"predict": predict, "rate_of": rate_of, "learn_estimator": learn_estimator},
 )
 STANDARDISED = replace(
     TWO_MODEL,

@@ -12,14 +12,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bccb.ageing import Ring, age, end, enter
+from bccb.ageing import OPEN, PASSED, Ring, age, end, enter
 from bccb.composition import Composition, compose
 from bccb.drivers import pay, propose, see_space, see_trace, view
 from bccb.errors import InputError
 from bccb.evaluate.proposals import check_driven
 from bccb.fitting import Refitting
 from bccb.kernels.borrow import borrow
-from bccb.kernels.counts import FEATURES, NUMBER, REMAINING, TREATMENTS
+from bccb.kernels.counts import (
+    CHARGE,
+    FEATURES,
+    NUMBER,
+    ON_CONVERSION,
+    REMAINING,
+    TREATMENTS,
+    charge_of,
+    settle,
+)
+from bccb.kernels.delay import AGES
 from bccb.kernels.jit import bind, jit
 from bccb.kernels.slots import fit_is_due
 from bccb.pending import ALL, Pending
@@ -27,6 +37,7 @@ from bccb.policy import Policy
 from bccb.types import Floats, Ints, as_floats
 
 NOBODY = -1
+LAST_AGE = PASSED + AGES - 1  # the mark of the last user whose window has ended
 STREAM = 4  # keeps draws of delays apart from those of the users
 
 
@@ -78,12 +89,21 @@ def run_late(
     cost = np.empty(K, np.int64)
     most: Any = np.int64(ALL)  # for a constant the kernel would be compiled once more
     for t in range(first, n):
+        passed = marks[LAST_AGE]
         age(counts, memory, delay, marks, ring, float(t), most, space)
+        if counts[CHARGE] == ON_CONVERSION:
+            for number in range(passed + 1, marks[LAST_AGE] + 1):
+                gone = number - before - 1
+                if actions[gone] > 0 and ring.state[number % ring.at.shape[0]] == OPEN:
+                    settle(counts, micros[gone, actions[gone] - 1], 0)
         while calendar.first[t] != NOBODY and not fit_is_due(parts.store):
             user = calendar.first[t]
             calendar.first[t] = calendar.after[user]
             y = outcomes[user, actions[user]]
             end(counts, memory, delay, marks, ring, before + user + 1, y, float(t), space)
+            if actions[user] > 0 and counts[CHARGE] == ON_CONVERSION:
+                held = micros[user, actions[user] - 1]
+                settle(counts, held, charge_of(held, y))
         if fit_is_due(parts.store):
             return t
         if counts[REMAINING] < least:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bccb.charge import CONVERSION, TREATMENT
 from bccb.data.world import World
 from bccb.errors import InputError
 from bccb.evaluate.late import drive_late
@@ -84,20 +85,38 @@ class Best(NamedTuple):
     bound: float
 
 
-def best(world: World, budget: float) -> Best:
-    """What the oracle causes in this world.
+def best(world: World, budget: float, charge: str = TREATMENT) -> Best:
+    """What the oracle causes in this world; it knows what a treatment will cost on average.
 
     >>> from bccb.data.world import simulate_world
     >>> oracle = best(simulate_world(5_000, seed=1), budget=250)
     >>> 0 < oracle.run.value <= oracle.bound
     True
     """
-    effects = world.effects
-    price = exhausting_price(effects, world.costs, budget / world.users)
+    effects, costs = world.effects, world.costs
+    if charge == CONVERSION:
+        costs = costs * world.rates[:, 1:]
+    price = exhausting_price(effects, costs, budget / world.users)
+    gains = effects - price * costs
+    bound = float(np.maximum(gains.max(axis=1), 0.0).sum() + price * budget)
+    if charge == CONVERSION:
+        return Best(_charged(world, gains), bound)
     d, K, n = effects.shape[1], world.costs.shape[1], world.users
     policy = make(
         "oracle", budget=budget, horizon=n, features=d, treatments=K, seed=0, threshold=price
     )
     run = live(policy, replace(world, features=effects))
-    gains = np.maximum((effects - price * world.costs).max(axis=1), 0.0)
-    return Best(run, float(gains.sum() + price * budget))
+    return Best(run, bound)
+
+
+def _charged(world: World, gains: Floats) -> Live:
+    """The run that takes the largest gain above 0, at what it is expected to cost.
+
+    Which of its users convert, and cost something, is luck that must not count for or against it.
+    """
+    rows = np.flatnonzero(gains.max(axis=1) > 0.0)
+    actions = np.zeros(world.users, np.int64)
+    actions[rows] = gains[rows].argmax(axis=1) + 1
+    rates = world.rates[rows, actions[rows]]
+    spend = float((rates * world.costs[rows, actions[rows] - 1]).sum())
+    return Live(value_of(actions, world), float(rates.sum()), spend, len(rows))

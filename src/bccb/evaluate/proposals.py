@@ -19,7 +19,7 @@ from bccb.composition import Composition, compose
 from bccb.drivers import learn, pay, propose, see_space, see_trace, view
 from bccb.errors import StateError
 from bccb.kernels.borrow import borrow
-from bccb.kernels.counts import REMAINING, SEED
+from bccb.kernels.counts import CHARGE, ON_CONVERSION, REMAINING, SEED, charge_of, settle
 from bccb.kernels.jit import bind, jit
 from bccb.kernels.slots import fit_is_due
 from bccb.money import MICROS
@@ -114,8 +114,12 @@ def run(
         actions[t], matched[t] = action, known
         if pays_all or known:
             pay(counts, parts, x, cost, action)
+        y = near.outcomes[i, action if near.logged[i] < 0 else 0]
+        if (pays_all or known) and action > 0 and counts[CHARGE] == ON_CONVERSION:
+            held = cost[action - 1]
+            expected = round(work.costs[action - 1] * MICROS)  # where the log did otherwise
+            settle(counts, held, charge_of(held, y) if known else expected)
         if known:
-            y = near.outcomes[i, action if near.logged[i] < 0 else 0]
             learn(parts, counts[SEED], x, work.z, action, y, KNOWN_WEIGHT)
         t += 1
         if t == ends[row] or counts[REMAINING] < least:

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from bccb.kernels.jit import jit
 from bccb.types import Ints
 
 FEATURES, TREATMENTS, SEED, NUMBER, HORIZON, BUDGET, REMAINING = range(7)
 PROPOSED, EXPLORED, HISTORY, PLANNED, SINCE = range(7, 12)
-AT_ESTIMATOR, AT_EXPLORER, AT_PACER, END = range(12, 16)  # where the parts of the memory begin
-COUNTS = 16
+CAP, CHARGE, HELD, OFFERED = range(12, 16)
+AT_ESTIMATOR, AT_EXPLORER, AT_PACER, END = range(16, 20)  # where the parts of the memory begin
+COUNTS = 20
+EARLIER = 16  # of them in versions without a cap and a charge
 MOST_USERS, MOST_FEATURES, MOST_TREATMENTS = 2**53, 100_000, 1_000
 MOST_MEMORY = 100_000_000  # float64 numbers of a policy, 800 MB
 
+NO_CAP = 0  # instead of the micros that one more conversion may cost
+ON_TREATMENT, ON_CONVERSION = range(2)  # when a cost is charged
 NOT_LEARNED = -1  # instead of a number of rows: history must be learned before the first decision
+
+
+def current(counts: Ints) -> Ints:
+    """Counts of this version, from those that were kept by this version or an earlier one."""
+    return np.insert(counts, CAP, [0] * (COUNTS - EARLIER)) if len(counts) == EARLIER else counts
 
 
 @jit
@@ -22,12 +33,44 @@ def explorer_size(counts: Ints) -> int:
 
 
 @jit
+def to_return(counts: Ints) -> float:
+    """The micros that are held for open decisions and expected to return.
+
+    Costs that are charged on conversion are held in full until the outcome is known. The share that
+    is charged in the end is expected to be that of all costs offered so far.
+    """
+    if counts[HELD] == 0:
+        return 0.0
+    return float(counts[HELD] * max(1.0 - counts[PROPOSED] / max(counts[OFFERED], 1), 0.0))
+
+
+@jit
 def delivery(counts: Ints) -> float:
     """The share of proposed money that was paid, 1 at first: some treatments are not delivered.
 
-    In replay, those are the proposals that the trial did not follow. To steady the start, a
-    hundredth of the budget counts as proposed and paid before the first user.
+    In replay, those are the proposals that the trial did not follow. Where costs are charged on
+    conversion, it also corrects what was expected of conversions. To steady the start, a hundredth
+    of the budget counts as proposed and paid before the first user.
     """
     before = 0.01 * counts[BUDGET]
-    paid = counts[BUDGET] - counts[REMAINING]
+    paid = counts[BUDGET] - counts[REMAINING] - to_return(counts)
     return float((before + paid) / (before + counts[PROPOSED]))
+
+
+@jit
+def least_price(counts: Ints) -> float:
+    """The price below which money buys less than the cost cap demands; 0 without one."""
+    return 0.0 if counts[CAP] == NO_CAP else 1e6 / counts[CAP]
+
+
+@jit
+def charge_of(held: int, outcome: float) -> int:
+    """What is charged of a cost that was held, where it is charged on conversion."""
+    return held if outcome > 0.0 else 0
+
+
+@jit
+def settle(counts: Ints, held: int, charged: int) -> None:
+    """Return what was held for a decision, less what its outcome costs."""
+    counts[HELD] -= held
+    counts[REMAINING] += held - charged

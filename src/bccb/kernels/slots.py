@@ -44,6 +44,16 @@ def learn_estimator(estimator: Any, z: Floats, arm: int, a: float, b: float) -> 
 
 
 @jit
+def rate_of(estimator: Any, z: Floats, arm: int) -> float:
+    """P(conversion) of a user ``z`` in ``arm``.
+
+    What is charged on conversion is expected to cost this share of its price. An estimator that
+    knows no rates has no kernel for this slot: then the price counts in full.
+    """
+    return 1.0
+
+
+@jit
 def effect_of(estimator: Any, z: Floats, k: int, gradient: Floats) -> tuple[float, float]:
     """The effect of treatment k + 1 on a user ``z``, and the slope of the base rate in its logit.
 

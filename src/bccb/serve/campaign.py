@@ -377,8 +377,9 @@ class Campaign:
         sums, states = (np.empty(0), NO_BYTES) if self.measure is None else self.measure.kept()
         rest["measured"] = len(sums), len(states)
         machine = self.machine.snapshot()
+        rest["machine"] = len(machine)
         if self.machine.composition.refitted:
-            rest["machine"], rest["fitted_at"] = len(machine), self.fitted_at
+            rest["fitted_at"] = self.fitted_at
         head = json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()
         measured = sums.tobytes() + states.tobytes()
         parts = head, machine, measured, self.pending.learned()
@@ -399,7 +400,7 @@ class Campaign:
         self.status, self.open = Kind(rest["status"]), rest["open"]
         self.tally = Tally.from_dict(rest["tally"])
         self.needs_history = rest.get("needs_history", False)
-        whole, without_sample = self.machine.sizes
+        whole, without_sample = self.machine.earlier_sizes
         whole, self.fitted_at = rest.get("machine", whole), rest.get("fitted_at")
         begin = 8 + size + (whole if "measured" in rest else without_sample)
         self.machine.restore(state[8 + size : begin])
