@@ -312,11 +312,26 @@ def test_columns_that_cannot_be_read_are_named() -> None:
     checked = check(shop(income=income, joined=dates, points=stray, basket=lists))
     for name in ("income", "joined", "points", "basket"):
         assert parts(checked)[name] == "unreadable", name
-    assert "income: numbers that are written as text, such as '21,599.00'" in said(checked)
-    assert "joined: dates that are not written as 2030-01-31" in said(checked)
-    assert "points: numbers, but text in 8 rows, such as 'unknown'" in said(checked)
+    assert "numbers written as text, such as '21,599.00'; write them as 1234.5" in said(checked)
+    assert "joined is left out: dates such as '01.01.2024'; write them as 2030-01-31" in said(
+        checked
+    )
+    assert "points is left out: numbers, but text in 8 rows, such as 'unknown'" in said(checked)
     assert checked.columns is not None
     assert check(shop(income=income), Columns(excluded=("income",))).columns is not None
+
+
+def test_a_cost_that_goes_with_the_arm_is_told_for_each_treatment() -> None:
+    calls = ["No call", "Script A", "Script B", "Script C"]
+    prices = [0.0, 3.2, 4.5, 2.1]
+    turn = np.random.default_rng(1).integers(4, size=ROWS)
+    frame = shop(script=[calls[one] for one in turn], call_cost=[prices[one] for one in turn])
+    checked = check(frame.drop("group").rename({"converted": "retained"}))
+    assert checked.columns is not None
+    assert (checked.columns.treatment, checked.columns.outcome) == ("script", "retained")
+    assert checked.columns.cost == (3.2, 4.5, 2.1)
+    listed = "3.2 for 'Script A', 4.5 for 'Script B' and 2.1 for 'Script C'"
+    assert checked.cost_reason == f"the values of 'call_cost': {listed}"
 
 
 def test_missing_arms_and_outcomes_stop_it() -> None:
@@ -392,9 +407,7 @@ def test_a_large_file_is_looked_at_in_part(tmp_path: Path, monkeypatch: pytest.M
     [
         ("", "path is .* but must be a complete and readable .csv file"),
         ("arm,sale\n", "the number of rows of 'trial.csv' is 0, but must be at least 1"),
-        ("arm;sale\na;1\n", "separated by commas, not by semicolons: save the file again"),
-        ("arm\tsale\na\t1\n", "separated by commas, not by tabs"),
-        ("arm,arm\n1,2\n", "the header is 'arm', but must be a name that no other column has"),
+        ("arm,arm\n1,2\n", "a name that no other column has: rename one of the two columns"),
         ("arm,sale\n1\n1,2,3,4\n", "a complete and readable .csv file"),
     ],
 )

@@ -185,6 +185,31 @@ def test_na_in_a_csv_file_is_missing_and_not_a_level(tmp_path: Path) -> None:
         read_log(tmp_path / "t.csv", COLUMNS)
 
 
+@pytest.mark.parametrize(
+    ("mark", "decimal"),
+    [(",", "."), (";", "."), (";", ","), ("\t", "."), ("\t", ","), ("|", "."), ("|", ",")],
+)
+def test_a_csv_file_of_a_spreadsheet_is_read(mark: str, decimal: str, tmp_path: Path) -> None:
+    lines = ["arm,sale,fee,town,age,,", "none,yes,1.5,A,N/A,,", "call,no,-20,B,40,,"]
+    lines += ["call,yes,1e3,A,n/a,,", "none,no,0.25,B,30,,"]
+    text = "\r\n".join(lines).replace(",", mark).replace(".", decimal)
+    path = tmp_path / "trial.csv"
+    path.write_bytes(text.encode("utf-8-sig"))
+    columns = Columns("arm", "none", outcome="sale", cost=1.0, impute=True)
+    log = read_log(path, columns)
+    assert log.feature_names == ("fee", "town=B", "age", "age is missing")
+    assert log.features[:, 0].tolist() == [1.5, -20.0, 1000.0, 0.25]
+    assert log.features[:, 2].tolist() == [35.0, 40.0, 35.0, 30.0]
+    assert log.outcomes.tolist() == [1.0, 0.0, 1.0, 0.0]
+
+
+def test_a_semicolon_in_a_file_with_commas_is_text(tmp_path: Path) -> None:
+    path = tmp_path / "trial.csv"
+    path.write_text("arm,sale,a;b\nnone,1,x;y\ncall,0,z\n")
+    log = read_log(path, Columns("arm", "none", outcome="sale", cost=1.0))
+    assert log.feature_names == ("a;b=z",)
+
+
 def test_complete_rows_are_read_and_the_missing_values_counted(saved: Callable[..., Path]) -> None:
     path = saved(age=[None, 41.5, 22.0, 19.0, float("nan"), 50.0], city=[None, *TRIAL["city"][1:]])
     read = read_complete_rows(path, COLUMNS)
