@@ -203,6 +203,13 @@ def test_a_csv_file_of_a_spreadsheet_is_read(mark: str, decimal: str, tmp_path: 
     assert log.outcomes.tolist() == [1.0, 0.0, 1.0, 0.0]
 
 
+def test_two_decimal_marks_in_one_file_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "trial.csv"
+    path.write_text("arm;sale;price;points\nnone;1;19,99;1.234\ncall;0;5,00;2.345\n")
+    with pytest.raises(InputError, match="'points' has points, 'price' has commas"):
+        read_log(path, Columns("arm", "none", outcome="sale", cost=1.0))
+
+
 def test_a_semicolon_in_a_file_with_commas_is_text(tmp_path: Path) -> None:
     path = tmp_path / "trial.csv"
     path.write_text("arm,sale,a;b\nnone,1,x;y\ncall,0,z\n")

@@ -46,9 +46,13 @@ def _scan_csv(path: Path) -> pl.LazyFrame:
     plain = partial(polars.scan_csv, path, separator=mark, glob=False, null_values=NOT_A_NUMBER)
     scans = [plain] if mark == "," else [plain, partial(plain, decimal_comma=True)]
     kinds = [scan(infer_schema_length=ROWS_FOR_TYPES).collect_schema() for scan in scans]
-    # The decimal mark is the one with which more columns hold numbers; a point if both do.
-    numbers = [sum(kind.is_numeric() for kind in types.dtypes()) for types in kinds]
-    chosen = numbers.index(max(numbers))
+    # The decimal mark is the one with which more columns hold numbers.
+    numbers = [{name for name, kind in types.items() if kind.is_numeric()} for types in kinds]
+    chosen = 1 if len(numbers[-1]) > len(numbers[0]) else 0
+    if numbers[0] - numbers[-1] and numbers[-1] - numbers[0]:
+        point, comma = min(numbers[0] - numbers[-1]), min(numbers[-1] - numbers[0])
+        allowed = f"the same in all columns: {point!r} has points, {comma!r} has commas"
+        raise InputError("the decimal mark", path.name, allowed)
     # Whole numbers in the first rows may go on as fractions.
     wider = {name: polars.Float64 for name, kind in kinds[chosen].items() if kind.is_integer()}
     table: pl.LazyFrame = scans[chosen](schema_overrides={**kinds[chosen], **wider})
