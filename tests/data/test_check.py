@@ -319,6 +319,11 @@ def test_columns_that_cannot_be_read_are_named() -> None:
     assert check(shop(income=income), Columns(excluded=("income",))).columns is not None
 
 
+def test_numbers_as_text_of_which_none_is_wrong_are_named() -> None:
+    checked = check(shop(points=["1.5", "1e3", "-2.5e-07", "12345.5"] * (ROWS // 4)))
+    assert "points: numbers that are written as text, such as '1.5'" in said(checked)
+
+
 def test_missing_arms_and_outcomes_stop_it() -> None:
     for name in ("group", "converted"):
         values = shop()[name].to_list()

@@ -155,6 +155,7 @@ def test_a_feature_that_is_not_named_is_refused_even_if_it_may_be_missing(
         ([{"name": "a", "others": True}], "others of feature 'a' is True"),
         ([{"name": "a", "kind": "category", "levels": ["x"], "fill": 1}], "fill of feature 'a'"),
         (["a", {"name": "a"}], "features is 'a', but must be named once"),
+        ([{"name": "a", "fill": 1e101}], "fill of feature 'a' is 1e+101, but must be a finite"),
         (
             ["a=y", {"name": "a", "kind": "category", "levels": ["x", "y"]}],
             "the column of features",

@@ -39,8 +39,12 @@ def scan_file(path: Path) -> pl.LazyFrame:
 
 
 def check_header(present: list[str]) -> None:
-    """Refuse a CSV header that has a name twice, of which polars renames the second."""
+    """Refuse a CSV header that has a name twice, of which polars renames the second, and one that
+    is written in UTF-16, as spreadsheets do.
+    """
     for name in present:
+        if "\0" in name:
+            raise InputError("the header", name, "UTF-8 text: save the file again as UTF-8")
         original, mark, number = name.rpartition("_duplicated_")
         if mark and number.isdigit() and original in present:
             raise InputError("the header", original, "a name that no other column has")

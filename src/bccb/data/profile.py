@@ -153,10 +153,10 @@ def _read_text(text: pl.Series) -> tuple[Kind, pl.Series, str | None]:
         return "date", days, None
     if _matches(stripped, OTHER_DATE):
         return "text", text, "dates that are not written as 2030-01-31"
-    if _matches(stripped, WRITTEN_NUMBER):
-        return "text", text, "numbers that are written as text, such as " + repr(_example(stripped))
     present = stripped.drop_nulls()
     wrong = int(present.cast(load_polars().Float64, strict=False).is_null().sum())
+    if not wrong or _matches(stripped, WRITTEN_NUMBER):
+        return "text", text, "numbers that are written as text, such as " + repr(_example(stripped))
     if 2 * wrong < present.len():
         example = _example(stripped)
         return "text", text, f"numbers, but text in {wrong:,} rows, such as {example!r}"
