@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 from typing import Any
@@ -222,6 +223,15 @@ def test_the_log_has_the_values_as_they_came(service: Service) -> None:
     lines = service.get(f"{campaign}/log").text.splitlines()
     for line, user in zip(lines, USERS, strict=True):
         assert {name: json.loads(line)[name] for name in user} == user
+
+
+def test_a_level_is_written_to_csv_as_the_campaign_counts_it(service: Service) -> None:
+    campaign = opened(service)
+    service.done(f"{campaign}/decisions", bodies())
+    rows = csv.DictReader(io.StringIO(service.get(f"{campaign}/log", format="csv").text))
+    assert [(row["plan"], row["size"]) for row in rows] == [
+        ("plus", "2"), ("", "1"), ("unheard of", "9"), ("true", "true"),
+    ]  # fmt: skip
 
 
 def test_the_lab_reads_the_log_with_the_encoding_of_the_campaign(
