@@ -93,7 +93,7 @@ def test_a_name_that_a_list_cannot_hold_is_refused(tmp_path: Path) -> None:
 def test_options_read_back_as_the_columns_they_come_from() -> None:
     columns = Columns(
         "the arm", "no, thanks", "sale",
-        treatments=("a", "b"), features=("x", "y's"), cost=(0.5, "price"),
+        treatments=("a", "b"), features=("x", "y's"), cost=(12345.6789, "price"),
         excluded=("id",), probability="p", positive="won", impute=True,
     )  # fmt: skip
     words = options_of(columns)

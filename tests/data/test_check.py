@@ -334,6 +334,11 @@ def test_a_cost_that_goes_with_the_arm_is_told_for_each_treatment() -> None:
     assert checked.cost_reason == f"the values of 'call_cost': {listed}"
 
 
+def test_numbers_as_text_of_which_none_is_wrong_are_named() -> None:
+    checked = check(shop(points=["1.5", "1e3", "-2.5e-07", "12345.5"] * (ROWS // 4)))
+    assert "points: numbers written as text, such as '1.5'" in said(checked)
+
+
 def test_missing_arms_and_outcomes_stop_it() -> None:
     for name in ("group", "converted"):
         values = shop()[name].to_list()

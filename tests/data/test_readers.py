@@ -397,6 +397,13 @@ def test_a_name_that_stands_twice_in_the_header_is_refused(tmp_path: Path) -> No
         read_log(path, Columns("arm", "0", "sale"))
 
 
+def test_a_file_in_utf_16_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "excel.csv"
+    path.write_text("x,arm,sale\n1,0,1\n2,1,0\n", encoding="utf-16")
+    with pytest.raises(InputError, match="UTF-8 text: save the file again as UTF-8"):
+        read_log(path, Columns("arm", "0", "sale", cost=1.0))
+
+
 def test_probabilities_are_read_and_are_no_feature(saved: Callable[..., Path]) -> None:
     chance = [0.5, 0.25, 0.25, 0.9, 1.0, 0.1]
     log = read_log(saved(chance=chance), replace(COLUMNS, probability="chance"))

@@ -75,8 +75,10 @@ def _original(name: str) -> str:
 
 
 def check_header(present: list[str]) -> None:
-    """Refuse a CSV header that has a name twice."""
+    """Refuse a CSV header that has a name twice, or is in UTF-16, as some spreadsheets write it."""
     for name in present:
+        if "\0" in name:
+            raise InputError("the header", name, "UTF-8 text: save the file again as UTF-8")
         if (original := _original(name)) != name and original in present:
             raise InputError("the header", original, ONCE)
 

@@ -153,11 +153,11 @@ def _read_text(text: pl.Series) -> tuple[Kind, pl.Series, str | None]:
         return "date", days, None
     if _matches(stripped, OTHER_DATE):
         return "text", text, f"dates such as {_example(stripped)!r}; write them as 2030-01-31"
-    if _matches(stripped, WRITTEN_NUMBER):
-        example = _example(stripped)
-        return "text", text, f"numbers written as text, such as {example!r}; write them as 1234.5"
     present = stripped.drop_nulls()
     wrong = int(present.cast(load_polars().Float64, strict=False).is_null().sum())
+    if not wrong or _matches(stripped, WRITTEN_NUMBER):
+        example = _example(stripped)
+        return "text", text, f"numbers written as text, such as {example!r}; write them as 1234.5"
     if 2 * wrong < present.len():
         example = _example(stripped)
         reason = f"numbers, but text in {wrong:,} rows, such as {example!r}; leave such cells empty"
