@@ -69,10 +69,6 @@ def find_prices(
             usual = f"the usual amount in {column.name!r} where it is above 0"
             reason = f"{usual}: {_listed(prices, arm)}"
             return Prices(_shortest(prices), reason, roles, warnings)
-    warnings.append(
-        "No column tells what a treatment would cost. The command says 1 for each treatment: put "
-        "in what yours cost, such as --cost 0.5, or one for each treatment, --cost 0.5,1.2."
-    )
     return Prices(None, "no column tells what a treatment would cost", roles, warnings)
 
 

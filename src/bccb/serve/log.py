@@ -11,8 +11,8 @@ from contextlib import ExitStack, closing
 from typing import IO, Any
 
 from bccb.data.encodings import encoding_metadata
-from bccb.data.schema import Columns
-from bccb.data.service_log import CONTROL, OWN, SHADOW, cost_columns, service_columns
+from bccb.data.schema import Columns, cost_columns
+from bccb.data.service_log import CONTROL, OWN, SHADOW, service_columns
 from bccb.encoding import Kind, Value, as_text, plain
 from bccb.ledger.event import Event
 from bccb.ledger.moment import as_time
