@@ -8,7 +8,9 @@ from functools import cache
 from types import MappingProxyType
 
 import bccb
+from bccb.assembly import assemble
 from bccb.data import simulate
+from bccb.policies import spec_of
 
 SEED = 42
 DOLLARS_A_USER = 0.05  # $5,000 for 100,000 users
@@ -46,12 +48,11 @@ def policy_for(
 ) -> bccb.Policy:
     """A new policy with the paper's budget for each user of the horizon."""
     users = horizon or log.users
-    return bccb.make(
-        name,
+    return assemble(
+        spec_of(name).changed(**parameters),
         budget=users * DOLLARS_A_USER,
         horizon=users,
         features=log.features.shape[1],
         treatments=log.treatments,
         seed=SEED,
-        **parameters,
     )

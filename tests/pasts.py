@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bccb.kernels.counts import SEED
+from bccb.kernels.counts import AT_ESTIMATOR, CAP, SEED
 from bccb.ledger.event import Kind
 from bccb.ledger.opening import open_ledger
 from bccb.machine import Machine, Steps
@@ -229,3 +229,8 @@ def damage(path: Path, statement: str) -> None:
         for _, sql in triggers:
             file.execute(sql)
         file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def without_charges(snapshot: bytes) -> bytes:
+    """The snapshot of a policy as the version before caps and charges made it."""
+    return snapshot[: 8 * CAP] + snapshot[8 * AT_ESTIMATOR :]

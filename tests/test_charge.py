@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -18,9 +20,9 @@ from bccb.policy import Policy, from_bytes
 POLICIES = ("pooled-bayes", "bccb", "uplifting-bandit", "cheapest-first")
 
 
-def made(name: str = "pooled-bayes", budget: float = 20.0, **more: object) -> Policy:
+def made(name: str = "pooled-bayes", budget: float = 20.0, **more: Any) -> Policy:
     """A policy for 300 users with 12 features."""
-    size: dict[str, object] = {"horizon": 300, "features": 12, "seed": 3, "charge": "conversion"}
+    size: dict[str, Any] = {"horizon": 300, "features": 12, "seed": 3, "charge": "conversion"}
     return bccb.make(name, budget=budget, **{**size, **more})
 
 
@@ -137,9 +139,7 @@ def test_the_oracle_stays_below_the_bound_and_its_budget() -> None:
 @pytest.mark.parametrize("cap", [1e9, 1e3])
 def test_a_cap_that_does_not_bind_changes_nothing(cap: float) -> None:
     world = make_world("common", 300, 5)
-    free, capped = (
-        made(charge="treatment", budget=9.0, **more) for more in ({}, {"cost_cap": cap})
-    )
+    free, capped = (made(charge="treatment", budget=9.0, cost_cap=most) for most in (None, cap))
     for policy in (free, capped):
         live(policy, world)
     same = np.delete(np.arange(count.COUNTS), count.CAP)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from bccb.types import Floats
 
 
 def driven(name: str = "pooled-bayes", users: int = 600, treatments: int = 2) -> Policy:
-    more = {"first_fit": 300.0} if name == "pooled-trees" else {}
+    more: dict[str, Any] = {"first_fit": 300.0} if name == "pooled-trees" else {}
     policy = bccb.make(
         name, budget=120, horizon=users, features=2, treatments=treatments, seed=1, **more
     )

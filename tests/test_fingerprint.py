@@ -48,6 +48,7 @@ def changed(before: dict[Part, str], after: dict[Part, str]) -> set[Part]:
         ("data/criteo.json", {FIGURES}),
         ("experiments/plan.py", {FIGURES}),
         ("serve/campaign.py", {CAMPAIGN}),
+        ("serve/standing.py", {CAMPAIGN}),
         ("serve/tally.py", {CAMPAIGN}),
         ("serve/terms.py", {CAMPAIGN}),
         ("ledger/event.py", {CAMPAIGN}),

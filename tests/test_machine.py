@@ -9,7 +9,6 @@ import bccb
 from bccb.errors import InputError
 from bccb.kernels import counts as count
 from bccb.machine import NONE, Machine
-from bccb.money import MICROS
 from bccb.types import Floats, Ints
 
 USERS, FEATURES, TREATMENTS = 40, 2, 2
@@ -92,19 +91,4 @@ def test_probabilities_are_those_one_by_one_and_add_up(name: str) -> None:
 def test_warming_changes_nothing(name: str) -> None:
     made, before = machine(name), machine(name)
     made.warm()
-    assert same_state(made, before)
-
-
-def test_a_refund_is_money_and_nothing_else() -> None:
-    made, before = machine("treat-all"), machine("treat-all")
-    micros = round(made.spent * MICROS)
-    assert micros > 0
-    for wrong in (-1, micros + 1):
-        with pytest.raises(InputError, match="refund"):
-            made.refund(wrong)
-    made.refund(0)
-    assert same_state(made, before)
-    made.refund(micros)
-    assert (made.remaining, made.spent) == (made.budget, 0.0)
-    before.counts[count.REMAINING] += micros
     assert same_state(made, before)

@@ -381,7 +381,9 @@ def test_the_first_price_is_that_of_the_end_of_history(
 ) -> None:
     if not policy_is_compiled():
         rows = min(rows, 300)
-    still = {"width": 0.0, "reserve": 0.0} if "pooled" in name or name == "hybrid" else {}
+    still: dict[str, Any] = (
+        {"width": 0.0, "reserve": 0.0} if "pooled" in name or name == "hybrid" else {}
+    )
     policy = bccb.make(
         name, budget=20, horizon=400, features=D, treatments=treatments, seed=5, **still
     )

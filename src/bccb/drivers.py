@@ -152,7 +152,8 @@ def propose(
         cost = round(space.costs[action - 1] * MICROS)
         counts[count.PROPOSED] += cost
         counts[count.EXPLORED] += cost if drawn < share else 0
-        counts[count.OFFERED] += costs[action - 1]
+        if counts[count.CHARGE] == count.ON_CONVERSION:
+            counts[count.OFFERED] += costs[action - 1]
     return action, lam, score
 
 

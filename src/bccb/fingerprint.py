@@ -41,6 +41,7 @@ BELONGS: dict[str, frozenset[Part]] = {
     "segments.py": frozenset(),
     "serve": frozenset(),
     "serve/campaign.py": frozenset({CAMPAIGN}),
+    "serve/standing.py": frozenset({CAMPAIGN}),
     "serve/tally.py": frozenset({CAMPAIGN}),
     "serve/terms.py": frozenset({CAMPAIGN}),
     "wire": frozenset(),

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import zlib
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,16 +23,11 @@ from bccb.measured import Measure
 from bccb.money import MICROS, budget_in_micros, cost_in_micros, cost_micros
 from bccb.outcome import KNOWN_WEIGHT, NOT_REPORTED, check_outcome, check_outcomes
 from bccb.pending import Pending
+from bccb.receipts import Receipt, Receipts
 from bccb.saved import SIGNATURE, Saved, pack, unpack
 from bccb.types import Floats, Ints, as_floats
 
 FLOAT = np.dtype(np.float64)
-
-# What a policy keeps of a decision without an outcome: the micros paid, and a checksum of its trace
-# and action. A decision that was changed, or that another copy of the policy made, does not match
-# its receipt and is refused. So only money that this policy paid is refunded.
-Receipt: TypeAlias = tuple[int, int]
-adler32: Callable[[Any, int], int] = zlib.adler32  # half the time of crc32
 
 
 class Policy(Machine):
@@ -56,12 +50,11 @@ class Policy(Machine):
         counts: Ints,
         memory: Floats,
         id_: str,
-        waiting: dict[int, Receipt],
+        waiting: Mapping[int, Receipt],
         pending: Pending | None = None,
         measure: Measure | None = None,
     ) -> None:
         super().__init__(name, composition, counts, memory, pending)
-        self._waiting = waiting
         self._measure = measure
         if measure is None and self.reserve > 0.0 and not self.decisions:
             self._measure = Measure(self.reserve)
@@ -70,6 +63,7 @@ class Policy(Machine):
         self._origin = Origin(
             name, composition, self.features, self.treatments, int(counts[count.SEED]), id_
         )
+        self._waiting = Receipts(self._origin, counts, waiting)
         self._shape = (self.features,)
         self.owner = id_
         self.fits_itself = True
@@ -233,7 +227,7 @@ class Policy(Machine):
         if self.pending is not None:
             arms, times = np.array([action]), np.array([time])
             self.pending.enter(number, values[None, :], arms, times, number)
-        self._waiting[number] = paid, adler32(trace, action)
+        self._waiting.add(number, paid, trace, action)
         return Decision(number, action, paid / MICROS, price, score, trace, self._origin)
 
     def decide_many(
@@ -260,7 +254,7 @@ class Policy(Machine):
         )
         made = [Decision(first + i, *row, traces[i], self._origin) for i, row in enumerate(rows)]
         for each, micros_paid in zip(made, paid.tolist(), strict=True):
-            self._waiting[each.number] = micros_paid, adler32(each._trace, each.action)
+            self._waiting.add(each.number, micros_paid, each._trace, each.action)
         return made
 
     def observe(self, decision: Decision, outcome: float, *, at: float | None = None) -> None:
@@ -272,7 +266,7 @@ class Policy(Machine):
         y = outcome if type(outcome) is float else checks.number("outcome", outcome)
         check_outcome(y)
         if self.pending is None and at is None:
-            paid, _ = self._receipt(decision)
+            paid = self._waiting.paid(decision)
             trace, action = decision._trace, decision.action
             state = self.counts, self.memory
             due = self._observe(*state, trace, action, y, KNOWN_WEIGHT, self._space)
@@ -304,7 +298,7 @@ class Policy(Machine):
     def _check_due(self, decision: Decision, time: float) -> None:
         """Refuse a decision that does not wait, except where its window has ended."""
         if not self._is_late(decision, time):
-            self._receipt(decision)
+            self._waiting.paid(decision)
 
     def _is_late(self, decision: Decision, time: float) -> bool:
         """Whether the window of a decision of this policy has ended by a time."""
@@ -335,7 +329,7 @@ class Policy(Machine):
         With a window, what its age has shown by then stays learned.
         """
         time = self._time(at)
-        paid, _ = self._receipt(decision)
+        paid = self._waiting.paid(decision)
         if self._is_late(decision, time):
             raise StateError(f"the window of decision {decision.number} has ended")
         self._advance(at)
@@ -392,12 +386,10 @@ class Policy(Machine):
 
     def to_bytes(self) -> bytes:
         """The whole state; :func:`from_bytes` continues from it bit for bit."""
-        rows = [(number, *receipt) for number, receipt in sorted(self._waiting.items())]
-        waiting = np.array(rows, np.int64).reshape(-1, 3)
         return pack(
             Saved(
                 *(self.name, self._origin.policy, self.composition, self.counts),
-                *(self.used_memory(), waiting, self.pending, self._measure),
+                *(self.used_memory(), self._waiting.rows(), self.pending, self._measure),
             )
         )
 
@@ -418,27 +410,6 @@ class Policy(Machine):
             return InputError("the number of features in x", len(x), f"{self.features}")
         return InputError("the shape of x", x.shape, f"{self._shape}")
 
-    def _receipt(self, decision: Decision) -> Receipt:
-        """The receipt of a decision that this policy made, that waits and was not changed."""
-        if not isinstance(decision, Decision):
-            raise InputError("decision", decision, "what decide or Decision.from_dict returned")
-        ours = decision._origin is self._origin or decision._origin == self._origin
-        kept = None
-        try:
-            action, number = decision.action, decision.number
-            kept = self._waiting.get(number)
-            if ours and kept is not None and 0 <= action <= self.treatments:
-                paid, checksum = kept
-                if adler32(decision._trace, action) == checksum and paid / MICROS == decision.cost:
-                    return kept
-            made = 0 < number <= self.decisions
-        except (AttributeError, TypeError, ValueError, OverflowError, BufferError):  # was changed
-            made = False
-        if ours and made and kept is None:
-            raise StateError(f"decision {decision.number} was observed or cancelled already")
-        changed = ", or was changed since" if ours and made else ""
-        raise StateError(f"decision {decision.number} was not made by this policy{changed}")
-
 
 def load(path: str | os.PathLike[str]) -> Policy:
     """The policy that :meth:`Policy.save` wrote."""
@@ -457,8 +428,6 @@ def load(path: str | os.PathLike[str]) -> Policy:
 def from_bytes(kept: bytes) -> Policy:
     """The policy that :meth:`Policy.to_bytes` saved; checked."""
     saved = unpack(kept)
-    waiting: dict[int, Receipt] = {
-        number: (paid, checksum) for number, paid, checksum in saved.waiting.tolist()
-    }
+    waiting = {number: (paid, checksum) for number, paid, checksum in saved.waiting.tolist()}
     parts = saved.name, saved.composition, saved.counts, saved.memory, saved.id
     return Policy(*parts, waiting, saved.pending, saved.measure)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,13 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("a shop's files") / "coupon trial.csv"
     messy_trial(6_000).frame.write_csv(path)
     return path
+
+
+def checked(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
+    """What ``bccb check`` says of a CSV file with this text."""
+    path = folder / "trial.csv"
+    path.write_text(text)
+    return bccb("check", path)
 
 
 def test_the_next_command_runs_as_it_is_printed(trial: Path, tmp_path: Path) -> None:
@@ -66,26 +74,30 @@ def test_a_file_that_tells_its_columns_needs_no_options(tmp_path: Path) -> None:
     assert excluded.splitlines()[-1] == f"bccb compare --data {path} --exclude f3"
 
 
+def test_a_cost_is_asked_for_and_not_made_up(tmp_path: Path) -> None:
+    rows = "control,1,30\nmail,0,40\nmail,1,30\ncontrol,0,40\n" * 50
+    done = checked(tmp_path, "arm,sold,age\n" + rows)
+    assert done.returncode == 2
+    assert "cannot tell: no column tells what a treatment would cost" in done.stdout
+    assert "Run it again with --cost PRICE." in " ".join(done.stdout.split())
+    assert "bccb compare" not in done.stdout
+
+
 def test_what_must_be_mended_is_said(tmp_path: Path) -> None:
-    path = tmp_path / "trial.csv"
-    path.write_text("arm,sold,age\n" + "control,1,30\nmail,0,40\nmail,,30\ncontrol,0,40\n" * 50)
-    done = bccb("check", path)
+    rows = "control,1,30\nmail,0,40\nmail,,30\ncontrol,0,40\n" * 50
+    done = checked(tmp_path, "arm,sold,age\n" + rows)
     assert done.returncode == 2
     assert "to mend: sold is missing in 50 rows (25.0%)" in done.stdout
 
 
 def test_a_broken_file_is_one_line(tmp_path: Path) -> None:
-    path = tmp_path / "trial.csv"
-    path.write_text("arm;sale\nmail;1\n")
-    done = bccb("check", path)
+    done = checked(tmp_path, "arm,arm\nmail,1\n")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("error: the header is 'arm;sale', but must be separated by")
+    assert done.stderr.startswith("error: the header is 'arm', but must be a name that no")
 
 
 def test_a_name_that_a_list_cannot_hold_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "trial.csv"
-    path.write_text('arm,sold,"age, in years"\n' + "control,1,30\nmail,0,40\n" * 50)
-    done = bccb("check", path)
+    done = checked(tmp_path, 'arm,sold,"age, in years"\n' + "control,1,30\nmail,0,40\n" * 50)
     assert done.returncode == 2
     assert "the name of a column is 'age, in years', but must be without commas" in done.stderr
 
@@ -93,7 +105,7 @@ def test_a_name_that_a_list_cannot_hold_is_refused(tmp_path: Path) -> None:
 def test_options_read_back_as_the_columns_they_come_from() -> None:
     columns = Columns(
         "the arm", "no, thanks", "sale",
-        treatments=("a", "b"), features=("x", "y's"), cost=(0.5, "price"),
+        treatments=("a", "b"), features=("x", "y's"), cost=(12345.6789, "price"),
         excluded=("id",), probability="p", positive="won", impute=True,
     )  # fmt: skip
     words = options_of(columns)

@@ -147,13 +147,37 @@ def test_a_trial_is_played_in_the_shadow_with_what_it_did(
     assert "would be spent" in ran.out
     campaign = driven(client, ran)
     assert (campaign.mode, campaign.decisions, campaign.pending) == ("shadow", 40, 0)
-    assert campaign.features == ("age", "shop=b")
+    assert campaign.features == ("age", "shop")
     rows = {row["age"]: row for row in log_of(client, campaign, tmp_path)}
     for line in lines[1:]:
         age, _, arm, sale = line.split(",")
         row = rows[float(age)]
         assert row["treatment"] == ("control" if arm == "none" else "mail")
         assert row["outcome"] == float(sale)
+
+
+def test_the_features_of_a_trial_are_declared_as_they_are_in_the_file(
+    drive: Run, client: Client, tmp_path: Path
+) -> None:
+    lines = ["age,shop,since,arm,sale"]
+    for i in range(40):
+        age, shop, arm = ("" if i % 5 == 0 else 20 + i), "ab"[i % 2], ("none", "mail")[i % 3 % 2]
+        lines.append(f"{age},{shop},2030-01-{1 + i % 28:02},{arm},{i % 2}")
+    trial = tmp_path / "trial.csv"
+    trial.write_text("\n".join(lines))
+    given = ("--data", trial, *COLUMNS, "--impute", "--rate", 0)
+    campaign = driven(client, drive(*given, "--budget", 20))
+    ran = drive(*given, "--campaign", campaign.id)
+    assert ran.status == 0, ran
+    kinds = [(each.name, each.kind) for each in campaign.encoding]
+    assert kinds == [("age", "number"), ("shop", "category"), ("since", "date")]
+    rows = log_of(client, campaign, tmp_path)
+    users = [(row["age"], row["shop"], row["since"], row["outcome"]) for row in rows]
+    wanted = [
+        (float(age) if age else None, shop, since, float(sale))
+        for age, shop, since, _, sale in (line.split(",") for line in lines[1:])
+    ]
+    assert sorted(users, key=str) == sorted(2 * wanted, key=str)
 
 
 def test_the_log_of_the_service_is_evaluated_without_options(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,16 @@ from bccb.types import Floats
 from scripts.messy_trial import messy_trial
 
 ROWS = 4_000
+PRICED = Columns(cost=0.5)
 
 
 def parts(checked: Check) -> dict[str, str]:
     return {role.column: role.part for role in checked.roles}
+
+
+def others(checked: Check) -> dict[str, str]:
+    """The parts of columns that are no features."""
+    return {name: part for name, part in parts(checked).items() if part != "feature"}
 
 
 def asked(checked: Check) -> list[str]:
@@ -135,10 +141,15 @@ def test_other_words_for_the_same_things() -> None:
         "spend": "leak",
     }
     assert (checked.control, checked.cost) == ("control", None)
-    assert checked.columns == Columns(
-        "group", "control", "converted", cost=1.0, excluded=("user", "spend")
+    assert check(shop(), PRICED).columns == Columns(
+        "group", "control", "converted", cost=0.5, excluded=("user", "spend")
     )
-    assert "No column tells what a treatment would cost" in said(checked)
+
+
+def test_a_cost_that_no_column_tells_is_asked_for_and_not_made_up() -> None:
+    checked = check(shop())
+    assert (asked(checked), checked.columns) == (["--cost PRICE"], None)
+    assert checked.questions[0].text.startswith("no column tells what a treatment would cost")
 
 
 @pytest.mark.parametrize(
@@ -154,7 +165,7 @@ def test_other_words_for_the_same_things() -> None:
 def test_the_control_is_known_by_its_word(
     values: Callable[[np.ndarray], np.ndarray], control: str
 ) -> None:
-    checked = check(shop(group=None, variant=values(arms())))
+    checked = check(shop(group=None, variant=values(arms())), PRICED)
     assert parts(checked)["variant"] == "arm"
     assert checked.control == control
     assert checked.columns is not None
@@ -162,10 +173,10 @@ def test_the_control_is_known_by_its_word(
 
 def test_a_control_without_a_word_is_asked_for_and_not_guessed() -> None:
     frame = shop(group=None, variant=np.where(arms(), "B", "A"))
-    checked = check(frame)
+    checked = check(frame, PRICED)
     assert (asked(checked), checked.columns) == (["--control VALUE"], None)
     assert checked.questions[0].candidates == ("A", "B")
-    answered = check(frame, Columns(control="A"))
+    answered = check(frame, replace(PRICED, control="A"))
     assert answered.columns is not None
     assert answered.columns.control == "A"
 
@@ -183,7 +194,7 @@ def test_two_columns_that_may_be_the_arm_are_asked_about() -> None:
     checked = check(shop(variant=other))
     assert (asked(checked)[0], checked.columns) == ("--treatment COL", None)
     assert set(checked.questions[0].candidates) == {"group", "variant"}
-    answered = check(shop(variant=other), Columns(treatment="group"))
+    answered = check(shop(variant=other), replace(PRICED, treatment="group"))
     assert answered.columns is not None
     assert answered.columns.treatment == "group"
     assert parts(answered)["variant"] == "feature"
@@ -205,7 +216,7 @@ def test_two_outcomes_are_asked_about_and_visits_give_way_to_conversions() -> No
     assert parts(checked)["visit"] == "after treatment"
     checked = check(shop(purchased=visited))
     assert (asked(checked), checked.columns) == (["--outcome COL"], None)
-    answered = check(shop(purchased=visited), Columns(outcome="purchased"))
+    answered = check(shop(purchased=visited), replace(PRICED, outcome="purchased"))
     assert parts(answered)["converted"] == "after treatment"
     assert answered.columns is not None
 
@@ -235,7 +246,7 @@ def test_texts_of_which_none_is_a_word_for_yes_are_asked_about() -> None:
     stayed = np.where(shop()["converted"].to_numpy(), "stayed", "left")
     checked = check(shop(converted=None, outcome=stayed))
     assert asked(checked) == ["--positive VALUE"]
-    answered = check(shop(converted=None, outcome=stayed), Columns(positive="stayed"))
+    answered = check(shop(converted=None, outcome=stayed), replace(PRICED, positive="stayed"))
     assert answered.columns is not None
     assert answered.columns.positive == "stayed"
 
@@ -279,7 +290,7 @@ def test_costs_of_several_treatments_are_told_by_their_names() -> None:
 
 def test_a_log_of_decisions_is_recognised_by_its_probabilities() -> None:
     price = np.random.default_rng(0).uniform(0.2, 0.8, ROWS)
-    checked = check(shop(propensity=price, income=np.exp(noise()) + 2 * arms()))
+    checked = check(shop(propensity=price, income=np.exp(noise()) + 2 * arms()), PRICED)
     assert parts(checked)["propensity"] == "probability"
     assert parts(checked)["income"] == "feature"  # arms may differ where a policy chose them
     assert checked.columns is not None
@@ -309,14 +320,34 @@ def test_columns_that_cannot_be_read_are_named() -> None:
     dates = [f"{1 + number % 28:02d}.{1 + number % 12:02d}.2024" for number in range(ROWS)]
     stray = [str(number) if number % 500 else "unknown" for number in range(ROWS)]
     lists = [[1.0, 2.0]] * ROWS
-    checked = check(shop(income=income, joined=dates, points=stray, basket=lists))
+    checked = check(shop(income=income, joined=dates, points=stray, basket=lists), PRICED)
     for name in ("income", "joined", "points", "basket"):
         assert parts(checked)[name] == "unreadable", name
-    assert "income: numbers that are written as text, such as '21,599.00'" in said(checked)
-    assert "joined: dates that are not written as 2030-01-31" in said(checked)
-    assert "points: numbers, but text in 8 rows, such as 'unknown'" in said(checked)
+    assert "numbers written as text, such as '21,599.00'; write them as 1234.5" in said(checked)
+    assert "joined is left out: dates such as '01.01.2024'; write them as 2030-01-31" in said(
+        checked
+    )
+    assert "points is left out: numbers, but text in 8 rows, such as 'unknown'" in said(checked)
     assert checked.columns is not None
-    assert check(shop(income=income), Columns(excluded=("income",))).columns is not None
+    assert check(shop(income=income), replace(PRICED, excluded=("income",))).columns is not None
+
+
+def test_a_cost_that_goes_with_the_arm_is_told_for_each_treatment() -> None:
+    calls = ["No call", "Script A", "Script B", "Script C"]
+    prices = [0.0, 3.2, 4.5, 2.1]
+    turn = np.random.default_rng(1).integers(4, size=ROWS)
+    frame = shop(script=[calls[one] for one in turn], call_cost=[prices[one] for one in turn])
+    checked = check(frame.drop("group").rename({"converted": "retained"}))
+    assert checked.columns is not None
+    assert (checked.columns.treatment, checked.columns.outcome) == ("script", "retained")
+    assert checked.columns.cost == (3.2, 4.5, 2.1)
+    listed = "3.2 for 'Script A', 4.5 for 'Script B' and 2.1 for 'Script C'"
+    assert checked.cost_reason == f"the values of 'call_cost': {listed}"
+
+
+def test_numbers_as_text_of_which_none_is_wrong_are_named() -> None:
+    checked = check(shop(points=["1.5", "1e3", "-2.5e-07", "12345.5"] * (ROWS // 4)))
+    assert "points: numbers written as text, such as '1.5'" in said(checked)
 
 
 def test_missing_arms_and_outcomes_stop_it() -> None:
@@ -392,9 +423,7 @@ def test_a_large_file_is_looked_at_in_part(tmp_path: Path, monkeypatch: pytest.M
     [
         ("", "path is .* but must be a complete and readable .csv file"),
         ("arm,sale\n", "the number of rows of 'trial.csv' is 0, but must be at least 1"),
-        ("arm;sale\na;1\n", "separated by commas, not by semicolons: save the file again"),
-        ("arm\tsale\na\t1\n", "separated by commas, not by tabs"),
-        ("arm,arm\n1,2\n", "the header is 'arm', but must be a name that no other column has"),
+        ("arm,arm\n1,2\n", "a name that no other column has: rename one of the two columns"),
         ("arm,sale\n1\n1,2,3,4\n", "a complete and readable .csv file"),
     ],
 )
@@ -453,7 +482,7 @@ def test_what_is_given_is_taken_as_it_is() -> None:
 
 def test_features_and_arms_that_are_given() -> None:
     arm = np.random.default_rng(1).choice(["control", "mail", "call"], ROWS)
-    given = Columns(features=("plan", "spend"), treatments=("mail",))
+    given = replace(PRICED, features=("plan", "spend"), treatments=("mail",))
     checked = check(shop(group=arm), given)
     assert parts(checked)["spend"] == "feature"
     assert parts(checked)["income"] == "excluded"
@@ -474,8 +503,7 @@ def test_criteo() -> None:
 @pytest.mark.data
 def test_hillstrom() -> None:
     checked = check(real("hillstrom.csv.gz"))
-    found = parts(checked)
-    assert {name: part for name, part in found.items() if part != "feature"} == {
+    assert others(checked) == {
         "segment": "arm",
         "conversion": "outcome",
         "visit": "after treatment",
@@ -489,11 +517,10 @@ def test_hillstrom() -> None:
 @pytest.mark.data
 def test_starbucks() -> None:
     checked = check(real("starbucks_promotion.parquet"))
-    found = parts(checked)
-    assert {name: part for name, part in found.items() if part != "feature"} == {
+    assert others(checked) == {
         "ID": "id",
         "Promotion": "arm",
         "purchase": "outcome",
         "split": "split",
     }
-    assert (checked.control, checked.questions) == ("No", ())
+    assert (checked.control, asked(checked)) == ("No", ["--cost PRICE"])

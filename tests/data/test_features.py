@@ -160,6 +160,12 @@ def test_a_level_named_as_the_others_is_among_them() -> None:
     assert read.log.features.sum() == 400
 
 
+def test_a_file_of_others_alone_can_be_read() -> None:
+    frame = trial(1000, city=["(other)"] * 998 + ["Oslo", "Bern"], age=[1.0] * 1000)
+    assert read_log(frame, COLUMNS).feature_names == ("age",)  # all cities are the others
+    assert_repeated(frame, COLUMNS)
+
+
 def test_true_and_false_are_never_rare() -> None:
     log = read_log(trial(1000, loyal=[True] + [False] * 999), COLUMNS)
     assert log.feature_names == ("loyal=true",)

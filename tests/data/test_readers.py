@@ -185,6 +185,38 @@ def test_na_in_a_csv_file_is_missing_and_not_a_level(tmp_path: Path) -> None:
         read_log(tmp_path / "t.csv", COLUMNS)
 
 
+@pytest.mark.parametrize(
+    ("mark", "decimal"),
+    [(",", "."), (";", "."), (";", ","), ("\t", "."), ("\t", ","), ("|", "."), ("|", ",")],
+)
+def test_a_csv_file_of_a_spreadsheet_is_read(mark: str, decimal: str, tmp_path: Path) -> None:
+    lines = ["arm,sale,fee,town,age,,", "none,yes,1.5,A,N/A,,", "call,no,-20,B,40,,"]
+    lines += ["call,yes,1e3,A,n/a,,", "none,no,0.25,B,30,,"]
+    text = "\r\n".join(lines).replace(",", mark).replace(".", decimal)
+    path = tmp_path / "trial.csv"
+    path.write_bytes(text.encode("utf-8-sig"))
+    columns = Columns("arm", "none", outcome="sale", cost=1.0, impute=True)
+    log = read_log(path, columns)
+    assert log.feature_names == ("fee", "town=B", "age", "age is missing")
+    assert log.features[:, 0].tolist() == [1.5, -20.0, 1000.0, 0.25]
+    assert log.features[:, 2].tolist() == [35.0, 40.0, 35.0, 30.0]
+    assert log.outcomes.tolist() == [1.0, 0.0, 1.0, 0.0]
+
+
+def test_two_decimal_marks_in_one_file_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "trial.csv"
+    path.write_text("arm;sale;price;points\nnone;1;19,99;1.234\ncall;0;5,00;2.345\n")
+    with pytest.raises(InputError, match="'points' has points, 'price' has commas"):
+        read_log(path, Columns("arm", "none", outcome="sale", cost=1.0))
+
+
+def test_a_semicolon_in_a_file_with_commas_is_text(tmp_path: Path) -> None:
+    path = tmp_path / "trial.csv"
+    path.write_text("arm,sale,a;b\nnone,1,x;y\ncall,0,z\n")
+    log = read_log(path, Columns("arm", "none", outcome="sale", cost=1.0))
+    assert log.feature_names == ("a;b=z",)
+
+
 def test_complete_rows_are_read_and_the_missing_values_counted(saved: Callable[..., Path]) -> None:
     path = saved(age=[None, 41.5, 22.0, 19.0, float("nan"), 50.0], city=[None, *TRIAL["city"][1:]])
     read = read_complete_rows(path, COLUMNS)
@@ -363,6 +395,13 @@ def test_a_name_that_stands_twice_in_the_header_is_refused(tmp_path: Path) -> No
     path.write_text("x,arm,sale,sale\n1,0,1,1\n2,1,0,0\n")
     with pytest.raises(InputError, match="the header is 'sale', but must be a name that no other"):
         read_log(path, Columns("arm", "0", "sale"))
+
+
+def test_a_file_in_utf_16_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "excel.csv"
+    path.write_text("x,arm,sale\n1,0,1\n2,1,0\n", encoding="utf-16")
+    with pytest.raises(InputError, match="UTF-8 text: save the file again as UTF-8"):
+        read_log(path, Columns("arm", "0", "sale", cost=1.0))
 
 
 def test_probabilities_are_read_and_are_no_feature(saved: Callable[..., Path]) -> None:

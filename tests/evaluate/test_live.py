@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ COLD = [
 ]
 
 
-def fresh(name: str, world: World, budget: float = 60.0, **parameters: float) -> bccb.Policy:
+def fresh(name: str, world: World, budget: float = 60.0, **parameters: Any) -> bccb.Policy:
     K = world.costs.shape[1]
     d, n = world.features.shape[1], world.users
     return bccb.make(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from pasts import without_charges
 
 from bccb.assembly import assemble
 from bccb.ledger.event import Kind, Known
@@ -174,7 +175,8 @@ def test_an_older_version_s_snapshot_is_continued(service: Service) -> None:
     size = int.from_bytes(state[:8], "little")
     head = state[8 : 8 + size].replace(b',"waiting_from":', b',"waited_from":')
     head = head.replace(b',"measured":', b',"untold":')
-    machine = campaign.machine.snapshot()[: campaign.machine.sizes[1]]
+    head = head.replace(b',"machine":', b',"whole":')
+    machine = without_charges(campaign.machine.snapshot())[: campaign.machine.earlier_sizes[1]]
     older = Campaign(campaign.key, campaign.id, campaign.terms)
     assert older.restore(len(head).to_bytes(8, "little") + head + machine) == 0
     assert older.pending.began == 10

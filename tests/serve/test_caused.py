@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pasts import without_charges
 
 from bccb.measured import Measure
 from bccb.serve.campaign import Campaign
@@ -121,7 +122,8 @@ def older(state: Campaign) -> bytes:
     size = int.from_bytes(kept[:8], "little")
     rest = json.loads(kept[8 : 8 + size])
     del rest["measured"]
-    _, without_sample = state.machine.sizes
-    machine = kept[8 + size :][:without_sample]
+    del rest["machine"]
+    _, without_sample = state.machine.earlier_sizes
+    machine = without_charges(kept[8 + size :])[:without_sample]
     head = json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()
     return len(head).to_bytes(8, "little") + head + machine + state.pending.learned()

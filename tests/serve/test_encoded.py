@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 from typing import Any
@@ -155,6 +156,7 @@ def test_a_feature_that_is_not_named_is_refused_even_if_it_may_be_missing(
         ([{"name": "a", "others": True}], "others of feature 'a' is True"),
         ([{"name": "a", "kind": "category", "levels": ["x"], "fill": 1}], "fill of feature 'a'"),
         (["a", {"name": "a"}], "features is 'a', but must be named once"),
+        ([{"name": "a", "fill": 1e101}], "fill of feature 'a' is 1e+101, but must be a finite"),
         (
             ["a=y", {"name": "a", "kind": "category", "levels": ["x", "y"]}],
             "the column of features",
@@ -221,6 +223,15 @@ def test_the_log_has_the_values_as_they_came(service: Service) -> None:
     lines = service.get(f"{campaign}/log").text.splitlines()
     for line, user in zip(lines, USERS, strict=True):
         assert {name: json.loads(line)[name] for name in user} == user
+
+
+def test_a_level_is_written_to_csv_as_the_campaign_counts_it(service: Service) -> None:
+    campaign = opened(service)
+    service.done(f"{campaign}/decisions", bodies())
+    rows = csv.DictReader(io.StringIO(service.get(f"{campaign}/log", format="csv").text))
+    assert [(row["plan"], row["size"]) for row in rows] == [
+        ("plus", "2"), ("", "1"), ("unheard of", "9"), ("true", "true"),
+    ]  # fmt: skip
 
 
 def test_the_lab_reads_the_log_with_the_encoding_of_the_campaign(

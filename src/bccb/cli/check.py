@@ -85,7 +85,7 @@ def options_of(columns: Columns) -> list[str]:
 
 def _cost_text(cost: Any) -> str:
     each = cost if isinstance(cost, tuple) else (cost,)
-    return ",".join(one if isinstance(one, str) else f"{one:g}" for one in each)
+    return ",".join(one if isinstance(one, str) else f"{one:.15g}" for one in each)
 
 
 def _print(checked: Check) -> None:

@@ -214,21 +214,21 @@ def _play(
 
 def _traffic(campaign: Campaign | None, wanted: Wanted, log: Log | None, users: int) -> Traffic:
     """The users, who must fit a campaign that exists."""
-    names = load_model().names if log is None else log.feature_names
-    if campaign is not None:
-        mode = "live" if log is None else "shadow"
-        if campaign.mode != mode:
-            allowed = f"a {mode} one: simulated users need a live one, --data a shadow one"
-            raise InputError(f"the mode of campaign {campaign.id}", campaign.mode, allowed)
-        _check_names("features", campaign, campaign.features, names)
+    traffic: Traffic
     if log is None:
         treatments = (TREATMENT,) if campaign is None else campaign.treatments
         outcome: Outcome = "conversion" if wanted.conversions else "visit"
         world = simulate_world(users, wanted.seed, outcome, len(treatments))
-        return SimulatedTraffic(world, names, treatments)
+        traffic = SimulatedTraffic(world, load_model().names, treatments)
+    else:
+        traffic = LoggedTraffic(log)
     if campaign is not None:
-        _check_names("treatments", campaign, campaign.treatments, log.treatment_names)
-    return LoggedTraffic(log)
+        if campaign.mode != traffic.mode:
+            allowed = f"a {traffic.mode} one: simulated users need a live one, --data a shadow one"
+            raise InputError(f"the mode of campaign {campaign.id}", campaign.mode, allowed)
+        _check_names("features", campaign, campaign.features, traffic.encoding.names)
+        _check_names("treatments", campaign, campaign.treatments, traffic.treatments)
+    return traffic
 
 
 def _check_names(
@@ -243,7 +243,7 @@ def _create(client: Client, wanted: Wanted, traffic: Traffic, users: int) -> Cam
     return client.create_campaign(
         f"drive-{now}-{secrets.token_hex(2)}",
         budget=BUDGET if wanted.budget is None else wanted.budget,
-        features=traffic.features,
+        features=traffic.encoding.features,
         treatments=traffic.treatments,
         users=users,
         policy=wanted.policy,

@@ -24,7 +24,8 @@ def greet(url: str | None, key: str | None) -> None:
         try:
             client.campaigns()
         except UnreachableError:
-            raise BccbError(f"no service at {client.url}: start one with `bccb serve`") from None
+            hint = "start one with `bccb serve`, and wait until it says that it serves"
+            raise BccbError(f"no service at {client.url}: {hint}") from None
 
 
 def page_of(client: Client, campaign: Campaign) -> str:

@@ -14,6 +14,7 @@ from typing import ClassVar, Literal
 from bccb.client import Campaign, Client, DecisionAnswer, Outcome, User
 from bccb.client.values import new_id
 from bccb.data.world import World
+from bccb.encoding import Encoding, plain
 from bccb.errors import BccbError
 from bccb.evaluate.late import exponential_delays
 from bccb.types import Log
@@ -29,17 +30,17 @@ class Traffic(ABC):
     mode: ClassVar[Literal["live", "shadow"]]  # of the campaign: whether its answers are acted on
 
     def __init__(
-        self, source: World | Log, features: tuple[str, ...], treatments: tuple[str, ...]
+        self, source: World | Log, encoding: Encoding, treatments: tuple[str, ...]
     ) -> None:
-        self.source, self.features, self.treatments = source, features, treatments
+        self.source, self.encoding, self.treatments = source, encoding, treatments
         self.costs = source.costs  # kept: the source converts all of them at every call
         self.run = new_id()
 
     def user(self, row: int) -> User:
         """The user who comes as number ``row``, with an id of this run."""
-        features = zip(self.features, self.source.features[row].tolist(), strict=True)
+        features = self.encoding.values(self.source.features[row].tolist())
         costs = zip(self.treatments, self.costs[row].tolist(), strict=True)
-        return User(dict(features), dict(costs), f"{self.run}-{row}")
+        return User(features, dict(costs), f"{self.run}-{row}")
 
     @abstractmethod
     def outcome(self, row: int, answer: DecisionAnswer) -> Outcome:
@@ -58,7 +59,7 @@ class SimulatedTraffic(Traffic):
     def __init__(
         self, world: World, features: tuple[str, ...], treatments: tuple[str, ...]
     ) -> None:
-        super().__init__(world, features, treatments)
+        super().__init__(world, plain(features), treatments)
         self.world = world
 
     def outcome(self, row: int, answer: DecisionAnswer) -> Outcome:
@@ -81,7 +82,7 @@ class LoggedTraffic(Traffic):
     mode = "shadow"
 
     def __init__(self, log: Log) -> None:
-        super().__init__(log, log.feature_names, log.treatment_names)
+        super().__init__(log, log.encoding or plain(log.feature_names), log.treatment_names)
         self.log = log
 
     def outcome(self, row: int, answer: DecisionAnswer) -> Outcome:

@@ -29,7 +29,6 @@ from bccb.errors import InputError
 from bccb.types import Floats
 
 DESCRIBED = "the file says so"
-DEFAULT_COST = 1.0  # where nothing tells what a treatment costs: to be replaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,7 @@ def check(source: Source, columns: Columns | None = None) -> Check:
 
     >>> import polars
     >>> frame = polars.DataFrame({"arm": ["a", "control"] * 60, "bought": [0, 1, 1, 0] * 30})
-    >>> check(frame).columns.control
+    >>> check(frame, Columns(cost=0.5)).columns.control
     'control'
     """
     given = columns or Columns()
@@ -123,6 +122,9 @@ def _find_prices(
     if prices is not None:
         look.take(*prices.roles)
         look.warn(*prices.warnings)
+        if prices.cost is None:
+            text = f"{prices.reason}: give one price, or one for each treatment, such as 0.5,1.2"
+            look.questions.append(Question("--cost PRICE", (), text))
     return prices
 
 
@@ -163,7 +165,7 @@ def _finished(
         found += wrong.of_arms(arm, outcomes, look.rows)
     problems = (*look.problems, *found)
     columns = None
-    if arm is not None and prices is not None and not any(one.blocks for one in problems):
+    if arm and prices and not look.questions and not any(one.blocks for one in problems):
         columns = _columns(look, arm, prices, given)
         problems += _refused(look, columns)
         columns = None if problems and problems[-1].blocks else columns
@@ -191,7 +193,7 @@ def _columns(look: Look, arm: Arm, prices: Prices, given: Columns) -> Columns:
         treatment=arm.column.name,
         control=arm.control,
         outcome=_column(look, "outcome"),
-        cost=DEFAULT_COST if prices.cost is None else prices.cost,
+        cost=prices.cost,
         probability=probability[0] if probability else None,
         impute=given.impute
         or any(

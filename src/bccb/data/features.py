@@ -87,7 +87,7 @@ def _category(series: pl.Series, rows: int) -> Feature:
     levels = sorted(counts, key=lambda level: (-counts[level], level))
     if is_text(series):
         levels = _frequent(series, levels, counts, rows)
-    others = len(levels) < len(counts)
+    others = len(levels) < len(counts) and levels != [OTHER]
     reference, *rest = (level for level in levels if not (others and level == OTHER))
     missing = [MISSING] if series.null_count() and MISSING not in levels else []
     listed = (reference, *sorted(rest), *missing)

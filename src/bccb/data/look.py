@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MOST_ROWS = 200_000  # that are looked at: enough for every test here
-SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 @dataclass(slots=True)
@@ -56,7 +55,6 @@ class Look:
 
 def first_look(file: Opened) -> Look:
     """The profiles of all columns, from a random part of a large file."""
-    _check_separator(file.present)
     polars = load_polars()
     kinds = file.rows.collect_schema()
     floats = [name for name, kind in kinds.items() if kind.is_float()]
@@ -83,14 +81,6 @@ def first_look(file: Opened) -> Look:
     return Look(file.name, total, frame, profiles)
 
 
-def _check_separator(present: list[str]) -> None:
-    """Refuse a file whose values are not separated by commas."""
-    for mark, noun in SEPARATORS.items():
-        if len(present) == 1 and mark in present[0]:
-            allowed = f"separated by commas, not by {noun}: save the file again with commas"
-            raise InputError("the header", present[0], allowed)
-
-
 def set_aside(look: Look, fixed: set[object]) -> None:
     """Columns that can be neither features nor anything else, unless an option names them."""
     for column in look.rest:
@@ -104,7 +94,7 @@ def set_aside(look: Look, fixed: set[object]) -> None:
             role = Role(column.name, "unreadable", "clear", "lists or records, not single values")
         elif column.strange:
             role = Role(column.name, "unreadable", "clear", column.strange)
-            look.warn(f"{column.name}: {column.strange}. Write them plainly to use the column.")
+            look.warn(f"{column.name} is left out: {column.strange}.")
         elif column.is_identifier:
             reason = f"{column.distinct:,} different values, which name rows or people"
             role = Role(column.name, "id", "clear" if column.is_unique else "likely", reason)

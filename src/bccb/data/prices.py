@@ -66,14 +66,9 @@ def find_prices(
         return _from_columns(chosen, roles, warnings)
     for column in candidates:
         if column.name in paid and (prices := _usual(column, arm)):
-            each = zip(prices, arm.treatments, strict=True)
-            listed = " and ".join(f"{price:g} for {treatment!r}" for price, treatment in each)
-            reason = f"the usual amount in {column.name!r} where it is above 0: {listed}"
+            usual = f"the usual amount in {column.name!r} where it is above 0"
+            reason = f"{usual}: {_listed(prices, arm)}"
             return Prices(_shortest(prices), reason, roles, warnings)
-    warnings.append(
-        "No column tells what a treatment would cost. The command says 1 for each treatment: put "
-        "in what yours cost, such as --cost 0.5, or one for each treatment, --cost 0.5,1.2."
-    )
     return Prices(None, "no column tells what a treatment would cost", roles, warnings)
 
 
@@ -130,7 +125,8 @@ def _by_arm(column: Profile, arm: Arm, roles: list[Role], warnings: list[str]) -
     assert prices is not None
     reason = "each arm has one value in it, which is what the treatment costs"
     role = Role(column.name, "copy of arm", "clear", reason)
-    return Prices(_shortest(prices), f"the values of {column.name!r}", [*roles, role], warnings)
+    reason = f"the values of {column.name!r}: {_listed(prices, arm)}"
+    return Prices(_shortest(prices), reason, [*roles, role], warnings)
 
 
 def _from_columns(chosen: list[Profile], roles: list[Role], warnings: list[str]) -> Prices:
@@ -162,6 +158,12 @@ def _usual(column: Profile, arm: Arm) -> tuple[float, ...] | None:
             return None
         prices.append(float(np.median(above)))
     return tuple(prices)
+
+
+def _listed(prices: tuple[float, ...], arm: Arm) -> str:
+    """Which price is whose: --cost has them in the order of the arms, which is easy to mistake."""
+    *most, last = (f"{p:g} for {name!r}" for p, name in zip(prices, arm.treatments, strict=True))
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def _shortest(prices: tuple[float, ...]) -> float | tuple[float, ...]:

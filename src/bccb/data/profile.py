@@ -152,14 +152,16 @@ def _read_text(text: pl.Series) -> tuple[Kind, pl.Series, str | None]:
         days = _days(stripped.str.slice(0, 10).str.to_date("%Y-%m-%d", strict=False))
         return "date", days, None
     if _matches(stripped, OTHER_DATE):
-        return "text", text, "dates that are not written as 2030-01-31"
-    if _matches(stripped, WRITTEN_NUMBER):
-        return "text", text, "numbers that are written as text, such as " + repr(_example(stripped))
+        return "text", text, f"dates such as {_example(stripped)!r}; write them as 2030-01-31"
     present = stripped.drop_nulls()
     wrong = int(present.cast(load_polars().Float64, strict=False).is_null().sum())
+    if not wrong or _matches(stripped, WRITTEN_NUMBER):
+        example = _example(stripped)
+        return "text", text, f"numbers written as text, such as {example!r}; write them as 1234.5"
     if 2 * wrong < present.len():
         example = _example(stripped)
-        return "text", text, f"numbers, but text in {wrong:,} rows, such as {example!r}"
+        reason = f"numbers, but text in {wrong:,} rows, such as {example!r}; leave such cells empty"
+        return "text", text, reason
     return "text", text, None
 
 

@@ -120,7 +120,7 @@ def find_arm(columns: list[Profile], given: str) -> Arm | Question:
     confidence: Confidence = (
         "clear" if score >= CLEAR_POINTS else "likely" if score > LEAST_POINTS else "a guess"
     )
-    reason = f"its name and its values {quoted(best.levels)}"
+    reason = f"its name and its values {quoted(sorted(best.levels))}"
     return Arm(best, Role(best.name, "arm", confidence, reason))
 
 

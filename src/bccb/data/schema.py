@@ -209,10 +209,19 @@ def preset(name: str) -> Columns:
     return PRESETS[name]
 
 
+def cost_columns(treatments: tuple[str, ...]) -> tuple[str, ...]:
+    """The column with the cost of each treatment, in logs that are written.
+
+    >>> cost_columns(("call",)), cost_columns(("call", "mail"))
+    (('cost',), ('cost:call', 'cost:mail'))
+    """
+    return ("cost",) if len(treatments) == 1 else tuple(f"cost:{name}" for name in treatments)
+
+
 def columns_of(log: Log) -> Columns:
     """The columns under which a log is written; names that clash are refused by `Columns`."""
     one = log.treatments == 1
-    prices = tuple("cost" if one else f"cost:{name}" for name in log.treatment_names)
+    prices = cost_columns(log.treatment_names)
     effects = tuple("effect" if one else f"effect:{name}" for name in log.treatment_names)
     return Columns(
         treatment="treatment",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bccb.data.schema import Columns
+from bccb.data.schema import Columns, cost_columns
 
 # The log's own columns, by polars' names of their types; features and costs stand between them
 OWN = {
@@ -19,15 +19,6 @@ OWN = {
 }
 SHADOW = {"proposed": "String", "proposed_probability": "Float64"}
 CONTROL = "control"
-
-
-def cost_columns(treatments: tuple[str, ...]) -> tuple[str, ...]:
-    """The column with the cost of each treatment.
-
-    >>> cost_columns(("call",)), cost_columns(("call", "mail"))
-    (('cost',), ('cost:call', 'cost:mail'))
-    """
-    return ("cost",) if len(treatments) == 1 else tuple(f"cost:{name}" for name in treatments)
 
 
 def service_columns(

@@ -16,7 +16,7 @@ import numpy as np
 from bccb import checks
 from bccb.data import service_log
 from bccb.data.encodings import stored_encoding
-from bccb.data.formats import check_header, load_polars, readable, scan_file, suffix_of
+from bccb.data.formats import ONCE, check_header, load_polars, readable, scan_file, suffix_of
 from bccb.data.schema import METADATA_KEY, Columns
 from bccb.encoding import Encoding
 from bccb.errors import InputError
@@ -124,7 +124,7 @@ def check_twice(names: list[str]) -> None:
     """Refuse a name that two columns have."""
     for name in names:
         if names.count(name) > 1:
-            raise InputError("the header", name, "a name that no other column has")
+            raise InputError("the header", name, ONCE)
 
 
 def merged(given: Columns, stored: Columns | None) -> Columns:

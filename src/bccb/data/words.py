@@ -15,12 +15,12 @@ ARM = _words(
 )
 MAYBE_ARM = _words(
     "group segment coupon offer promotion promo campaign message mail mailing email discount test "
-    "version action voucher creative banner cohort cell ab"
+    "version action voucher creative banner cohort cell ab script"
 )
 OUTCOME = _words(
     "outcome conversion conversions converted convert purchase purchased bought buy buyer sale "
     "sold ordered order response responded responder target label success subscribed booked "
-    "renewed donated"
+    "renewed donated retained stayed upgraded"
 )
 MAYBE_OUTCOME = _words("visit visited click clicked")
 COST = _words("cost costs expense expenses bid fee charge price")

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple, Protocol
 
+from bccb.assembly import assemble
 from bccb.data import simulate
 from bccb.data.simulator import load_model
 from bccb.data.world import simulate_world
@@ -22,7 +23,7 @@ from bccb.evaluate.trials import PAST
 from bccb.experiments.experiment import Record
 from bccb.experiments.plan import source_of
 from bccb.experiments.store import Store
-from bccb.policies import DEFAULT, POLICIES, make, spec_of
+from bccb.policies import DEFAULT, POLICIES, spec_of
 from bccb.policy import Policy
 from bccb.types import Log
 
@@ -48,14 +49,13 @@ class Entrant(NamedTuple):
 
     def fresh(self, users: int, seed: int) -> Policy:
         """A new policy with its share of money for so many simulated users."""
-        return make(
-            self.policy,
+        return assemble(
+            spec_of(self.policy).changed(**dict(self.parameters)),
             budget=MONEY * users,
             horizon=users,
             features=len(load_model().modes),
             treatments=1,
             seed=seed,
-            **dict(self.parameters),
         )
 
 

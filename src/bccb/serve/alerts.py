@@ -14,7 +14,8 @@ from bccb.ledger.event import Kind
 from bccb.ledger.moment import SECOND, as_time, time_of
 from bccb.money import as_text
 from bccb.serve.books import Books
-from bccb.serve.campaign import Alert, Campaign
+from bccb.serve.campaign import Campaign
+from bccb.serve.standing import Alert
 from bccb.wire import AlertKind, Notice
 
 ENOUGH = 20  # reports, or treatments, before a rule says anything

@@ -21,6 +21,7 @@ from bccb.serve.code import this_code
 from bccb.serve.log import taken_names
 from bccb.serve.problem import ProblemError, conflict, invalid
 from bccb.serve.terms import UPLOAD, Terms
+from bccb.types import FEATURE_RANGE, MOST_FEATURE
 from bccb.wire import (
     MOST_FEATURES,
     CampaignRequest,
@@ -93,6 +94,8 @@ def _encoding_of(asked: Sequence[str | FeatureRequest]) -> Encoding | None:
 def _feature_of(asked: str | FeatureRequest) -> Feature:
     if isinstance(asked, str):
         return Feature(asked)
+    if asked.fill is not None and abs(asked.fill) > MOST_FEATURE:
+        raise InputError(f"fill of feature {asked.name!r}", asked.fill, FEATURE_RANGE)
     others = asked.others
     if others is None:
         others = asked.kind == "category" and OTHER not in asked.levels

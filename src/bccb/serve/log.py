@@ -11,8 +11,8 @@ from contextlib import ExitStack, closing
 from typing import IO, Any
 
 from bccb.data.encodings import encoding_metadata
-from bccb.data.schema import Columns
-from bccb.data.service_log import CONTROL, OWN, SHADOW, cost_columns, service_columns
+from bccb.data.schema import Columns, cost_columns
+from bccb.data.service_log import CONTROL, OWN, SHADOW, service_columns
 from bccb.encoding import Kind, Value, as_text, plain
 from bccb.ledger.event import Event
 from bccb.ledger.moment import as_time
@@ -126,12 +126,14 @@ def _write_csv(pages: Iterator[list[dict[str, Any]]], campaign: Campaign, file: 
     table = csv.DictWriter(text, _names(campaign))
     table.writeheader()
     for page in pages:
-        table.writerows(page)
+        table.writerows(_as_text(page, campaign))
     text.detach()  # flushes, and leaves the file open
 
 
 def _as_text(page: list[dict[str, Any]], campaign: Campaign) -> list[dict[str, Any]]:
-    """Rows for Parquet, where a column has one type: the levels of categories as text."""
+    """Rows with the levels of categories as text: in Parquet a column has one type, and in CSV the
+    number 1 and the text "1" must be the same level.
+    """
     names = [name for name, kind in _kinds(campaign).items() if kind == "category"]
     for row in page:
         row |= {name: as_text(row[name]) for name in names if row[name] is not None}

@@ -57,6 +57,37 @@ def test_the_form_opens_a_campaign(service: Service, campaign: str, tab: Watched
     assert (made["policy"]["name"], made["outcome_window_seconds"]) == (DEFAULT, 36 * 3_600)
 
 
+def test_the_form_declares_features_that_may_be_missing_and_other_levels(
+    service: Service, tab: Watched
+) -> None:
+    page = tab.page
+    page.goto(f"{service.url}/#/new")
+    fill_form(page, "declared")
+    first = page.get_by_role("group", name="Feature 1")
+    first.get_by_label("Stands for a missing value").fill("41.5")
+    for place, (name, kind) in enumerate([("plan", "category"), ("since", "date")], 2):
+        page.get_by_role("button", name="Add a feature").click()
+        row = page.get_by_role("group", name=f"Feature {place}")
+        row.get_by_label("Name").fill(name)
+        row.get_by_label("Kind").select_option(kind)
+    plan = page.get_by_role("group", name="Feature 2")
+    expect(plan.get_by_label("Stands for a missing value")).to_be_hidden()
+    plan.get_by_label("Levels, separated by commas").fill("free, pro, (missing)")
+    plan.get_by_label("All other levels").uncheck()
+    since = page.get_by_role("group", name="Feature 3").get_by_label("Stands for a missing value")
+    since.fill("long ago")
+    page.get_by_role("button", name="Open the campaign").click()
+    alert = page.get_by_role("group", name="Feature 3").get_by_role("alert")
+    expect(alert).to_contain_text("features.2.fill")
+    since.fill("1970-01-31")
+    page.get_by_role("button", name="Open the campaign").click()
+    expect(page.get_by_role("heading", name="declared")).to_be_focused()
+    age, declared, date = campaign_of(service, page)["encoding"]
+    assert (age["name"], age["fill"], date["fill"]) == ("age", 41.5, 30.0)
+    assert (declared["levels"], declared["others"]) == (["free", "pro", "(missing)"], False)
+    refusal(tab)
+
+
 def test_every_policy_of_the_form_can_be_opened(service: Service, tab: Watched) -> None:
     tab.page.goto(f"{service.url}/#/new")
     options = tab.page.locator("#policy option")

@@ -21,14 +21,16 @@ function renumber() {
 function addFeature() {
   const row = copyOf("feature-row");
   made += 1;
-  for (const part of ["name", "kind", "levels"]) {
+  for (const part of ["name", "kind", "levels", "others", "fill"]) {
     const input = row.querySelector(`.${part}`);
     input.id = `feature-${made}-${part}`;
     row.querySelector(`label[data-for="${part}"]`).htmlFor = input.id;
   }
   const kind = row.querySelector(".kind");
-  const levels = row.querySelector(".with-levels");
-  kind.addEventListener("change", () => (levels.hidden = kind.value !== "category"));
+  kind.addEventListener("change", () => {
+    for (const part of row.querySelectorAll(".with-levels")) part.hidden = kind.value !== "category";
+    row.querySelector(".with-fill").hidden = kind.value === "category";
+  });
   row.querySelector("button").addEventListener("click", () => {
     row.remove();
     renumber();
@@ -39,12 +41,19 @@ function addFeature() {
   return row;
 }
 
-/** A number is sent as its name alone; a category with its levels. */
+/** Days since 1970, as the service counts dates; what is no date goes as it is. */
+const days = (given) => (Number.isNaN(Date.parse(given)) ? given : Date.parse(given) / 864e5);
+
+/** A number that is always given is sent as its name alone. */
 function feature(row) {
   const name = row.querySelector(".name").value.trim();
   const kind = row.querySelector(".kind").value;
-  if (kind === "number") return name;
-  return kind === "category" ? { name, kind, levels: names(row.querySelector(".levels").value) } : { name, kind };
+  if (kind === "category") {
+    return { name, kind, levels: names(row.querySelector(".levels").value), others: row.querySelector(".others").checked };
+  }
+  const fill = row.querySelector(".fill").value.trim();
+  if (fill !== "") return { name, kind, fill: kind === "date" ? days(fill) : number(fill) };
+  return kind === "number" ? name : { name, kind };
 }
 
 function horizon() {

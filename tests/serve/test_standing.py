@@ -1,4 +1,4 @@
-"""A campaign: the fold of its journal, its money and its state as bytes."""
+"""Where a campaign stands: its money, its time, and its state as bytes."""
 
 from __future__ import annotations
 

@@ -1,0 +1,270 @@
+"""The state of a policy: its counts and its memory, with its money and its clock."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bccb import checks
+from bccb.composition import Composition
+from bccb.errors import InputError, StateError
+from bccb.kernels import counts as count
+from bccb.kernels.counts import MOST_USERS
+from bccb.kernels.sample import Sample, view_sample
+from bccb.kernels.store import Store, is_due, unused, view_store, whole_memory
+from bccb.money import MICROS, MOST_MONEY
+from bccb.types import Floats, Ints
+
+
+class State:
+    """What a policy knows: everything but the users whose outcome may still come.
+
+    It is two arrays, on which the kernels of :class:`bccb.machine.Machine` work. Money is integer
+    micros.
+    """
+
+    def __init__(self, name: str, composition: Composition, counts: Ints, memory: Floats) -> None:
+        self.name = name
+        self.composition = composition
+        self.counts = counts
+        self.memory = memory
+        self.features = int(counts[count.FEATURES])
+        self.treatments = int(counts[count.TREATMENTS])
+        self.needs_history = bool(counts[count.HISTORY] == count.NOT_LEARNED)
+        self._store: Store | None = None  # of outcomes, where the estimator is fitted again
+        if composition.refitted:
+            self._store = view_store(memory, self.features, self.treatments)
+
+    # Money and clock
+
+    @property
+    def budget(self) -> float:
+        """The whole budget."""
+        return float(self.counts[count.BUDGET]) / MICROS
+
+    @property
+    def remaining(self) -> float:
+        """The part of the budget that is left."""
+        return float(self.counts[count.REMAINING]) / MICROS
+
+    @property
+    def remaining_micros(self) -> int:
+        """The part of the budget that is left, in micros."""
+        return int(self.counts[count.REMAINING])
+
+    @property
+    def spent(self) -> float:
+        """The part of the budget that was spent."""
+        unspent = self.counts[count.REMAINING] + self.counts[count.HELD]
+        return float(self.counts[count.BUDGET] - unspent) / MICROS
+
+    @property
+    def held(self) -> float:
+        """The part of the budget that is held until outcomes are known: charged on conversion."""
+        return float(self.counts[count.HELD]) / MICROS
+
+    @property
+    def charges_on_conversion(self) -> bool:
+        """Whether a cost is due only if the user converts."""
+        return bool(self.counts[count.CHARGE] == count.ON_CONVERSION)
+
+    @property
+    def cost_cap(self) -> float | None:
+        """The most that one more conversion may cost."""
+        cap = int(self.counts[count.CAP])
+        return None if cap == count.NO_CAP else cap / MICROS
+
+    @property
+    def explored(self) -> float:
+        """The cost of the treatments that were proposed at random, to keep overlap in the log."""
+        return float(self.counts[count.EXPLORED]) / MICROS
+
+    @property
+    def decisions(self) -> int:
+        """The number of decisions so far."""
+        return int(self.counts[count.NUMBER])
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The parameters of all components."""
+        parameters: dict[str, float] = {}
+        for part, at in zip(
+            self.composition.components, self.counts[count.AT_ESTIMATOR :], strict=False
+        ):
+            values = self.memory[at : at + len(part.parameters)].tolist()
+            parameters.update(zip(part.parameters, values, strict=True))
+        return parameters
+
+    @property
+    def reserve(self) -> float:
+        """The share of decisions made at random: everybody is left alone with half of it."""
+        return self.parameters.get("reserve", 0.0)
+
+    def expect(self, users: float) -> None:
+        """Expect this many more users from now on; replaces the expectation so far.
+
+        The money that is left is paced over them. For campaigns that end at a given time, or with
+        more or less traffic than planned.
+        """
+        expected = checks.number("users", users)
+        if not 0 <= expected <= MOST_USERS:
+            raise InputError("users", users, f"from 0 to {MOST_USERS}")
+        self.counts[count.HORIZON] = self.counts[count.NUMBER] + max(round(expected), 1)
+
+    def begin_with(self, micros: int) -> None:
+        """Set the budget, exact to the micro, before the first user."""
+        for place in (count.BUDGET, count.REMAINING, count.PLANNED):
+            self.counts[place] = micros
+
+    @property
+    def planned(self) -> tuple[int, int]:
+        """The budget of the current plan in micros, and the number of decisions before it."""
+        return int(self.counts[count.PLANNED]), int(self.counts[count.SINCE])
+
+    def add_micros(self, micros: int) -> None:
+        """Add to the budget and start a new plan: all that is left is for the users to come."""
+        checks.instance("what is added to the budget", micros, int | np.integer, "whole micros")
+        whole = int(self.counts[count.BUDGET]) + micros
+        if micros < 1 or whole > MOST_MONEY:
+            allowed = f"above 0, with the budget at most {MOST_MONEY // MICROS:,}"
+            raise InputError("what is added to the budget", micros / MICROS, allowed)
+        self.counts[count.BUDGET] = whole
+        self.counts[count.REMAINING] += micros
+        self.counts[count.PLANNED] = self.counts[count.REMAINING]
+        self.counts[count.SINCE] = self.counts[count.NUMBER]
+
+    def settle(self, held: int, outcome: float) -> None:
+        """Charge what an outcome costs, where costs are charged on conversion."""
+        if self.charges_on_conversion:
+            count.settle(self.counts, held, count.charge_of(held, outcome))
+
+    def refund(self, micros: int) -> None:
+        """Return what a decision paid, or a part of it, because its treatment was not delivered."""
+        checks.instance("a refund", micros, int | np.integer, "whole micros")
+        if 0 <= micros <= self.counts[count.HELD]:
+            count.settle(self.counts, micros, 0)
+            return
+        if not 0 <= micros <= self.counts[count.BUDGET] - self.counts[count.REMAINING]:
+            raise InputError("a refund", micros / MICROS, f"from 0 to the {self.spent} spent")
+        self.counts[count.REMAINING] += micros
+
+    def have_paid(self, micros: int, instead_of: int) -> None:
+        """Correct what the last decision paid to the amount that a journal says."""
+        self.counts[count.REMAINING] += instead_of - micros
+        self.counts[count.PROPOSED] += micros - instead_of
+        if self.charges_on_conversion:
+            self.counts[count.HELD] += micros - instead_of
+
+    # Treated users
+
+    @property
+    def treated(self) -> int | None:
+        """How many users were treated, where the estimator has a posterior."""
+        if not self.composition.has_posterior:
+            return None
+        sample = view_sample(self.memory[self.counts[count.END] :], self.features)
+        return int(sample.treated[0] - sample.cancelled[0])
+
+    def withdraw(self) -> None:
+        """Count one treated user less, because the treatment was not delivered."""
+        if self.composition.has_posterior:
+            view_sample(self.memory[self.counts[count.END] :], self.features).cancelled[0] += 1.0
+
+    def lose_sample(self) -> None:
+        """Give up the sample of treated users, because another action was taken than proposed."""
+        if self.composition.has_posterior:
+            sample = view_sample(self.memory[self.counts[count.END] :], self.features)
+            sample.cancelled[0] = MOST_USERS  # more than are ever treated: no count agrees
+
+    def sample(self) -> Sample | None:
+        """The sample of treated users, without free places; None where there is none, or nobody."""
+        if not (self.treated or 0) > 0:
+            return None
+        sample = view_sample(self.memory[self.counts[count.END] :], self.features)
+        m = min(int(sample.treated[0]), len(sample.arm))
+        return sample._replace(arm=sample.arm[:m], x=sample.x[:m])
+
+    # Outcomes that are kept for fits
+
+    @property
+    def fit_due(self) -> bool:
+        """Whether the estimator is to be fitted again, because it has learned twice as much."""
+        return self._store is not None and is_due(self._store)
+
+    @property
+    def fits(self) -> int:
+        """How often the estimator was fitted again."""
+        return 0 if self._store is None else int(self._store.fits[0])
+
+    @property
+    def rows(self) -> int:
+        """How many outcomes are kept for fits."""
+        return 0 if self._store is None else int(self._store.rows[0])
+
+    @property
+    def model_size(self) -> int:
+        """The numbers of the memory without the outcomes that are kept for fits."""
+        return self.memory.size - self.composition.store_size(self.features, self.treatments)
+
+    # Taking over, saving
+
+    def adopt(self, other: State) -> None:
+        """Copy what another policy with the same components and parameters has learned."""
+        checks.instance("the other policy", other, State, "a policy")
+        same = self.composition == other.composition and self.parameters == other.parameters
+        if not same or self.memory.shape != other.memory.shape or self.decisions:
+            raise StateError(f"{self.name} cannot adopt what {other.name} has learned")
+        self.remember(other.used_memory().tobytes())
+        self.counts[count.HISTORY] = other.counts[count.HISTORY] + other.decisions
+        self.needs_history = other.needs_history
+
+    def remember(self, memory: bytes) -> None:
+        """Start with the memory of a policy that has the same components and parameters."""
+        given, end = np.frombuffer(memory), self.counts[count.END]
+        self.memory[:end] = given[:end]
+        self.memory[end:] = 0.0  # others were treated by the other policy
+        if self.composition.refitted:
+            store = end + self.composition.sample_size(self.features)
+            self.memory[store : len(given)] = given[store:]
+            view_store(self.memory, self.features, self.treatments).fits[0] = 0.0  # of its own
+        self.counts[count.HISTORY] = 0
+        self.needs_history = False
+
+    def used_memory(self) -> Floats:
+        """The memory without its end, where rows of the store are not used."""
+        if not self.composition.refitted:
+            return self.memory
+        return self.memory[: len(self.memory) - unused(self.memory, self.features, self.treatments)]
+
+    @property
+    def earlier_sizes(self) -> tuple[int, int]:
+        """The bytes of snapshots that older versions made, with a sample and without."""
+        size = 8 * count.EARLIER
+        return size + self.used_memory().nbytes, size + 8 * int(self.counts[count.END])
+
+    def snapshot(self) -> bytes:
+        """The state, without name and composition."""
+        return self.counts.tobytes() + self.used_memory().tobytes()
+
+    def restore(self, state: bytes) -> None:
+        """Continue from what :meth:`snapshot` returned."""
+        checks.instance("a state", state, bytes, "what snapshot returned")
+        parts, memory = np.frombuffer(state[: len(state) // 8 * 8], np.int64), None
+        for size in (count.COUNTS, count.EARLIER):  # the offsets say which version made it
+            offsets = parts[:size][-4:]
+            if len(state) % 8 == 0 and np.array_equal(offsets, self.counts[count.AT_ESTIMATOR :]):
+                memory = self._whole(np.frombuffer(state[8 * size :]))
+                break
+        if memory is None:
+            raise StateError(f"a state of {len(state)} bytes is not one of this {self.name}")
+        self.counts[:] = count.current(parts[:size])
+        self.memory[:] = memory
+        self.needs_history = bool(self.counts[count.HISTORY] == count.NOT_LEARNED)
+
+    def _whole(self, used: Floats) -> Floats | None:
+        """A memory from what :meth:`used_memory` returned, or an older version without a sample."""
+        size = len(self.memory)
+        if self.composition.refitted:
+            return whole_memory(used, size, self.features, self.treatments)
+        if len(used) not in (size, self.counts[count.END]):
+            return None
+        return np.append(used, np.zeros(size - len(used)))

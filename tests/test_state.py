@@ -1,0 +1,65 @@
+"""The state of a policy: its money adds up, and it is kept to the bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pasts import without_charges
+
+import bccb
+from bccb.errors import InputError, StateError
+from bccb.kernels import counts as count
+from bccb.machine import Machine
+from bccb.money import MICROS
+
+
+def machine(name: str) -> Machine:
+    """One that has decided and learned a little."""
+    made = bccb.make(name, budget=8.0, horizon=60, features=2, treatments=2, seed=3)
+    draws = np.random.default_rng(1)
+    costs = draws.integers(100_000, 1_000_000, (10, 2))
+    for number, x in enumerate(draws.normal(size=(10, 2))):
+        _, action, *_, trace = made.step(x, costs[number])
+        made.learn_outcome(trace, action, float(number % 2))
+    return made
+
+
+def test_a_refund_is_money_and_nothing_else() -> None:
+    made, before = machine("treat-all"), machine("treat-all")
+    micros = round(made.spent * MICROS)
+    assert micros > 0
+    for wrong in (-1, micros + 1):
+        with pytest.raises(InputError, match="refund"):
+            made.refund(wrong)
+    made.refund(0)
+    assert made.snapshot() == before.snapshot()
+    made.refund(micros)
+    assert (made.remaining, made.spent) == (made.budget, 0.0)
+    before.counts[count.REMAINING] += micros
+    assert made.snapshot() == before.snapshot()
+
+
+def test_added_money_begins_a_plan_of_what_is_left() -> None:
+    made = machine("treat-all")
+    left = made.remaining_micros
+    made.add_micros(3 * MICROS)
+    assert made.budget == 11.0
+    assert made.planned == (left + 3 * MICROS, 10)
+    for wrong in (0, -1):
+        with pytest.raises(InputError, match="what is added to the budget"):
+            made.add_micros(wrong)
+
+
+@pytest.mark.parametrize("name", ["pooled-trees", "bccb"])
+def test_a_snapshot_is_restored_to_the_bit(name: str) -> None:
+    made = machine(name)
+    fresh = bccb.make(name, budget=8.0, horizon=60, features=2, treatments=2, seed=3)
+    kept = made.snapshot()
+    earlier = without_charges(kept)
+    assert len(earlier) == made.earlier_sizes[0]
+    fresh.restore(earlier)  # of the version before costs were charged on conversion
+    assert fresh.snapshot() == kept
+    fresh.restore(kept)
+    assert (fresh.snapshot(), fresh.decisions) == (kept, 10)
+    with pytest.raises(StateError, match="bytes is not one of this"):
+        fresh.restore(kept[:-8])
