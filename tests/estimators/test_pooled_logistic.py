@@ -159,7 +159,7 @@ def widening(v: Floats, S: Floats, gradients: list[Floats]) -> float:
     if not gradients:
         return 1.0
     G = np.mean(gradients, axis=0)
-    return float(1.0 + 5.0 * max(1.0 - max(v @ G, 0.0) / math.sqrt(G @ S @ G), 0.0))
+    return float(1.0 + 3.0 * max(1.0 - max(v @ G, 0.0) / math.sqrt(G @ S @ G) / 2.0, 0.0))
 
 
 @pytest.mark.parametrize(

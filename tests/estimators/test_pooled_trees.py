@@ -118,7 +118,7 @@ def test_what_it_learns_is_sound_at_every_step() -> None:
 
 
 def test_all_prior_variances_are_learned() -> None:
-    rows = rows_of(1_500)
+    rows = rows_of(1_200)
     state = view(refit(fresh(prior_strength=0.1), scaler_of(rows), D, K, rows))
     of_features = [state.lift_variation**2 / D] * D
     first = [*of_features, state.lift_slope**2, state.lift_score_spread**2]

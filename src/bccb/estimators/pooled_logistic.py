@@ -29,10 +29,10 @@ tau_k is that of its difference from the average effect t_k of the users treated
 
 with G the mean of their sigma' r: because a factor common to all effects would raise the price as
 well, and needs no exploration. Nor does w, which is learned from every user, whatever the action.
-While t_k is less than a standard error above zero, those who are treated may be the wrong ones, and
-where nobody converts nothing more would be learned. So exploration is wider until then,
+While t_k is less than two standard errors above zero, those who are treated may be the wrong ones,
+and where nobody converts nothing more would be learned. So exploration is wider until then,
 
-    n_k = 1 + 5 max(1 - max(v_k . G, 0) / (G' S_kk G)^(1/2), 0).
+    n_k = 1 + 3 max(1 - max(v_k . G, 0) / 2 (G' S_kk G)^(1/2), 0).
 
 A fifth of the users who are left alone convert, and no treated ones. The model expects a small gain
 from the treatment at first, and knows about its harm after 500 users:
@@ -73,8 +73,8 @@ from bccb.types import Floats
 FAR, NEAR, NEAR_BASE = 5.0, 1.0, 2.0  # standard deviations at which features are cut
 SCALE = 1.5  # gives a feature that is cut at NEAR a standard deviation of about 1
 FLAT = 40.0  # beyond +-40, sigma is 0 or 1 to the last digit
-DOUBTFUL = 3.0  # times more optimism about a treatment that does not seem to work
-WIDER = 5.0  # times more exploration of it
+DOUBTFUL = 3.0  # times more optimism and exploration where a treatment does not seem to work
+SURE = 2.0  # standard errors from which an average effect is above zero
 FEW = 10  # treated users before an average effect is used
 MEMORY = 2_000.0  # users over which averages run
 
@@ -129,8 +129,8 @@ def widened(estimator: State, k: int) -> float:
     error = math.sqrt(max(quadratic(estimator.covariance, at, gradient), 0.0))
     if error == 0.0:
         return 1.0
-    sure = max(span_dot(estimator.theta, at, gradient) / error, 0.0)
-    return float(1.0 + WIDER * max(1.0 - sure, 0.0))
+    sure = max(span_dot(estimator.theta, at, gradient) / error, 0.0) / SURE
+    return float(1.0 + DOUBTFUL * max(1.0 - sure, 0.0))
 
 
 @jit
@@ -295,7 +295,7 @@ PARAMETERS = {
         0.3, 1e-6, 1e3, "how far the average lift may be from that, in logits"
     ),
     "lift_variation": Parameter(
-        0.2,
+        0.3,
         1e-6,
         1e3,
         "how much lifts are expected to differ between users at first, in logits; raise it where "
