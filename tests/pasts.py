@@ -153,7 +153,8 @@ class Past(Desk):
             )[0]
             with suppress(ProblemError):  # too late, paused, ended already: as in life
                 act(campaign)
-            outcomes.sweep(self.books, self.at)
+            while outcomes.sweep(self.books, self.at):  # a loaded machine does it in parts
+                pass
             self.commit()
 
     def _decide(self, campaign: Campaign) -> None:

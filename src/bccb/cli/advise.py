@@ -71,6 +71,8 @@ def command(
     write_json(json_file, {**words, **advice.figures()})
     with out.remembering() as said:
         _print(advice)
+    for line in code(advice):
+        out.print(line, soft_wrap=True)
     write_html(html_file, lambda: advice_page(advice, past, said))
 
 
@@ -98,5 +100,3 @@ def _print(advice: Advice) -> None:
     for remark in remarks(advice):
         out.print(remark, style="dim", highlight=False)
     out.print()
-    for line in code(advice):
-        out.print(line, soft_wrap=True)

@@ -89,18 +89,22 @@ def progress_bar(
 
 @contextmanager
 def _progress_lines(doing: str, at_first: str) -> Iterator[OnProgress]:
-    """Plain lines from a thread, so that they also come while the work says nothing."""
+    """Plain lines from a thread, so that they also come while the work says nothing.
+
+    While there is nothing new to say, they come less and less often.
+    """
     latest, ended, began = [f"nothing finished{{}}{at_first}"], Event(), time.monotonic()
 
     def show(done: int, total: int, what: str) -> None:
         latest[0] = f"{done:,} of {total:,}{{}}"
 
     def print_lines() -> None:
-        wait = FIRST_LINE
+        wait, said = FIRST_LINE, ""
         while not ended.wait(wait):
             elapsed = f" after {time.monotonic() - began:.0f} s"
             notes.print(f"{doing}: {latest[0].format(elapsed)}", highlight=False, soft_wrap=True)
-            wait = BETWEEN_LINES
+            wait = max(BETWEEN_LINES, wait * 2.0 if latest[0] == said else 0.0)
+            said = latest[0]
 
     printer = Thread(target=print_lines, daemon=True)
     printer.start()

@@ -64,9 +64,15 @@ class Table(NamedTuple):
 
 
 def page(
-    title: str, intro: Sequence[str], claims: Sequence[Row], sections: Sequence[Section]
+    title: str,
+    intro: Sequence[str],
+    claims: Sequence[Row],
+    sections: Sequence[Section],
+    code: Sequence[str] = (),
 ) -> str:
     """The page. A claim has ``claim``, ``verdict`` and whatever else its row should show.
+
+    ``code`` are lines of Python to copy, below the text at the top.
 
     A claim's ``section``, where it has one, is the name of the section with the details.
     """
@@ -78,6 +84,7 @@ def page(
         "page.html",
         title=title,
         intro=[text.strip() for text in intro if text.strip()],
+        code="\n".join(code),
         verdicts=VERDICTS,
         counts={name: given.count(name) for name in VERDICTS},
         claims=_claims(claims),

@@ -16,6 +16,7 @@ from bccb.report.html import Section, page
 from bccb.report.result_figures import MOST_FEATURES, Bar, interval_bars, overlap, segments
 from bccb.report.results import headline_rows, live_rows, rival_rows, summary_rows
 from bccb.report.segmented import Segmented, replayed, segmented
+from bccb.report.wording import code
 from bccb.types import Log
 
 CAUSED = "Conversions caused"
@@ -170,7 +171,7 @@ def advice_page(advice: Advice, history: Log | int, said: Sequence[str]) -> str:
         seed = advice.runs[0].seed
         trial = LoggedTrials(history, setting.measured_users, setting.measured_history)(seed)
         more = _replayed(trial, leading, setting.measured_budget, seed)
-    return page(title, said, (), [first, *more])
+    return page(title, said, (), [first, *more], code(advice))
 
 
 def segment_sections(found: Sequence[Segmented], who: str) -> list[Section]:
