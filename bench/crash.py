@@ -1,11 +1,11 @@
 """Kill the service again and again under load, and check that nothing acknowledged was lost.
 
 Sixteen clients decide, report, cancel, settle and add money; in one campaign they report little but
-conversions, late, and some of them after the window; in another the policy is fitted again, in a
-process of its own. At random moments the server gets SIGKILL and is started again on the same
-ledger. What was acknowledged must come back to the byte, what was not is sent again, and no
-campaign may ever have spent more than its budget. The last line is the verdict; the exit status is
-1 unless all its counts but the kills are 0.
+conversions, late, and some of them after the window; in two others costs are charged on conversion;
+in another the policy is fitted again, in a process of its own. At random moments the server gets
+SIGKILL and is started again on the same ledger. What was acknowledged must come back to the byte,
+what was not is sent again, and no campaign may ever have spent more than its budget. The last line
+is the verdict; the exit status is 1 unless all its counts but the kills are 0.
 """
 
 from __future__ import annotations
@@ -61,6 +61,14 @@ def campaign_requests() -> list[dict[str, Any]]:
         {**base, "name": "two treatments", "budget": "1000", "treatments": ["email", "call"]},
         {**base, "name": "an end", "budget": "1000", "horizon": {"ends_at": ends_at}},
         {**base, "name": "no money", "budget": "2.0000009", "policy": {"name": "thompson"}},
+        {**base, "name": "coupons", "budget": "100", "charge": "conversion", "cost_cap": "2.5"},
+        {
+            **base,
+            "name": "coupons that end",
+            "budget": "20",
+            "outcome_window_seconds": 2,
+            "charge": "conversion",
+        },
         {
             **base,
             "name": FITS,

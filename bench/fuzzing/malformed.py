@@ -140,6 +140,8 @@ def _bad_campaign(draws: Draws, book: Book) -> Call:
         "seed": (-1, 2**53, 1.5, "1", True),
         "mode": ("Live", "", 1, None),
         "learned_from": ("", "c-nobody", 7, "../x"),
+        "charge": ("Conversion", "", 1, None),
+        "cost_cap": (*BAD_MONEY, 5, "0", "0.0000009", "9000000000.000001"),
         "extra": (1,),
     }
     field = draws.choice(list(choices))

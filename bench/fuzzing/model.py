@@ -38,6 +38,7 @@ CHANGING = {
     "fits",
     "fitted_at",
     "alerts",
+    "cap_binds",
 }
 
 Report = tuple[float, str | None]  # an outcome, and what was done
@@ -105,6 +106,7 @@ class Book:
     status: str = "running"
     budget: int = 0
     shadow: bool = False
+    on_conversion: bool = False  # costs are due
     window: int = 0  # microseconds
     ends: int | None = None  # microseconds since 1970
     rows: dict[str, DecisionRow] = field(default_factory=dict)
@@ -118,6 +120,7 @@ class Book:
     def __post_init__(self) -> None:
         self.budget = budget_micros(self.request["budget"])
         self.shadow = self.request.get("mode") == "shadow"
+        self.on_conversion = self.request.get("charge") == "conversion"
         self.window = int(self.request.get("outcome_window_seconds", WEEK)) * SECOND
         ends = self.request["horizon"].get("ends_at")
         if ends is not None:
@@ -139,6 +142,11 @@ class Book:
         """A finding about this campaign."""
         self.findings.add(counter, f"{self.about}: {what}")
         return BrokenError(what)
+
+    @property
+    def returns(self) -> bool:
+        """Whether the money of a decision returns when its window has passed."""
+        return self.shadow or self.on_conversion
 
     # Time
 
@@ -199,6 +207,8 @@ class Book:
         if row is None:
             return {404}
         if row.status == "cancelled" or row.treatment is None:
+            return {409}
+        if self.on_conversion and not (row.report and row.report[0] > 0.0):
             return {409}
         if micros > row.cost:
             return {422}
@@ -266,7 +276,7 @@ class Book:
         most, least = self.budget - self.paid, self.budget - self.paid
         if left is not None:
             most = least = left - cost
-        elif self.shadow:
+        elif self.returns:
             most += sum(row.held for row in self.due(at))
         if most < 0 or remaining < 0:
             raise self.broken(f"{answer} for {costs}, but {most} micros are left", "overspent")
@@ -303,7 +313,7 @@ class Book:
     def check_left(self, left: int, at: Span) -> None:
         """What is left of the budget must be what the answers leave."""
         least = most = self.budget - self.paid
-        if self.shadow:
+        if self.returns:
             most += sum(row.held for row in self.due(at))
         if left < 0 or most < 0:
             raise self.broken(f"{left} micros are left, by the answers {most}", "overspent")
@@ -340,7 +350,7 @@ class Book:
 
     def expire(self, row: DecisionRow) -> None:
         """The window of a decision has passed."""
-        self.change(row, status="expired", returned=row.returned or self.shadow)
+        self.change(row, status="expired", returned=row.returned or self.returns)
 
 
 def same_user(one: dict[str, Any], other: dict[str, Any]) -> bool:

@@ -88,5 +88,6 @@ def _take(book: Book, item: dict[str, Any], status: str, at: Span) -> None:
     if status == "too_late" or expired:
         book.expire(row)
     else:
-        returned = row.returned or report[1] != row.treatment
+        free = book.on_conversion and report[0] == 0.0
+        returned = row.returned or report[1] != row.treatment or free
         book.change(row, status="observed", report=report, returned=returned)

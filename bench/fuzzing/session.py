@@ -14,7 +14,8 @@ from bench.fuzzing import actions, looks, space, strict
 from bench.fuzzing.actions import Action
 from bench.fuzzing.faults import VERSIONS, program
 from bench.fuzzing.findings import Findings
-from bench.fuzzing.model import Book, BrokenError, Span
+from bench.fuzzing.model import Book, BrokenError, Span, money
+from bench.fuzzing.space import budget_micros
 from bench.fuzzing.wire import Answer, Call, Probe, Wire, calling, now
 from bench.service.process import Server, ServerError
 
@@ -225,6 +226,9 @@ def _check_opening(book: Book, view: dict[str, Any]) -> None:
     """A campaign must be what was asked for."""
     asked = book.request
     plain = ("name", "features", "treatments", "policy", "outcome_window_seconds", "seed", "mode")
-    for name in (*plain, "learned_from"):
+    for name in (*plain, "learned_from", "charge"):
         if name in asked and view[name] != asked[name]:
             raise book.broken(f"{name} is {view[name]}, asked for was {asked[name]}")
+    cap = asked.get("cost_cap")
+    if cap is not None and money(view["cost_cap"]) != budget_micros(cap):
+        raise book.broken(f"cost_cap is {view['cost_cap']}, asked for was {cap}")

@@ -189,6 +189,10 @@ def draw_campaign(draws: Draws, name: str) -> dict[str, Any]:
     for key in ("policy", "outcome_window_seconds", "seed", "mode"):
         if draws.random() < 0.05:
             del asked[key]
+    if draws.random() < 0.5:
+        asked["charge"] = draws.choice(("treatment", "conversion", "conversion"))
+    if draws.random() < 0.3:
+        asked["cost_cap"] = money(draws, log_int(draws, 1, MOST_BUDGET))
     return asked
 
 

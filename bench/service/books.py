@@ -47,7 +47,7 @@ class Fold:
             if decision in self.held:
                 faults.add("doubled", f"the journal decides twice on {decision}")
             self.held[decision] = money
-        elif kind in ("cancellation", "outcome"):
+        elif kind in ("cancellation", "outcome", "expiry"):
             self.held[decision] -= money
         elif kind == "settlement":
             self.held[decision] = money

@@ -117,6 +117,10 @@ def check_money(server: Server, books: Iterable[Book], faults: Faults) -> None:
             faults.add("overspent", f"{now}, by the answers {expected}")
         found = {**expected, "budget": budget, "paid": spent + reserved}
         found |= {name: now[name] for name in ("decisions", "conversions", "too_late")}
+        if book.expires and book.on_conversion:  # windows that passed have returned money
+            returned = expected["paid"] - (spent + reserved)
+            if 0 <= returned <= sum(one.paid for one in book.known() if one.is_free):
+                found["paid"] = expected["paid"]
         if not book.expires:
             found["spent"] = spent
             expected["pending"], found["pending"] = book.pending(), now["pending"]

@@ -188,7 +188,7 @@ class Client:
 
     def settle(self, book: Book) -> Attempt | None:
         """A treatment that was cheaper in the end."""
-        one = self._treatment(book, lambda one: True)
+        one = self._treatment(book, lambda one: not one.is_free)
         if one is None:
             return None
         cost = f"{one.held * self.draws.random() / 1e6:.6f}"

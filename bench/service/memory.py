@@ -67,6 +67,7 @@ class Decision:
     settled: dict[str, Any] | None = None
     settled_cost: str = ""
     due: float = math.inf  # when its conversion happens, if it does, by this process's clock
+    on_conversion: bool = False  # its cost is due
     closed: bool = False  # the server said that it is too late for anything but an outcome
 
     @property
@@ -93,9 +94,14 @@ class Decision:
     @property
     def paid(self) -> int:
         """Micros that it takes from the budget by now."""
-        if not self.treated:
+        if not self.treated or (self.outcome is not None and self.is_free):
             return 0
         return self.held if self.settled is None else cost_micros(self.settled_cost)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it costs nothing, unless a conversion is reported in time."""
+        return self.on_conversion and not (self.outcome and self.outcome["value"] > 0.0)
 
     @property
     def is_final(self) -> bool:
@@ -120,6 +126,11 @@ class Book:
         return bool(self.request["outcome_window_seconds"] < 3600)
 
     @property
+    def on_conversion(self) -> bool:
+        """Whether costs are due on conversion."""
+        return bool(self.request.get("charge") == "conversion")
+
+    @property
     def reports_late(self) -> bool:
         """Whether its clients report conversions late, and hardly anything else."""
         return self.request.get("name") == LATE
@@ -132,7 +143,8 @@ class Book:
         """Take the answer to a decision, which may have been answered before."""
         known = self.decisions.get(request["decision_id"])
         if known is None:
-            known = self.decisions[request["decision_id"]] = Decision(request, answer)
+            known = Decision(request, answer, on_conversion=self.on_conversion)
+            self.decisions[request["decision_id"]] = known
             self.recent.append(known)
         elif known.answer != answer:
             faults.add("doubled", f"{known.answer} became {answer}")

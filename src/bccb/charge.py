@@ -9,12 +9,12 @@ TREATMENT, CONVERSION = "treatment", "conversion"
 CODES = {TREATMENT: ON_TREATMENT, CONVERSION: ON_CONVERSION}
 
 
-def charge_code(charge: str) -> int:
+def charge_code(charge: str, field: str = "charge") -> int:
     """The code of a charge in a policy's counts; checked.
 
     >>> charge_code("conversion")
     1
     """
     if not isinstance(charge, str) or charge not in CODES:
-        raise InputError("charge", charge, " or ".join(f'"{name}"' for name in CODES))
+        raise InputError(field, charge, " or ".join(f'"{name}"' for name in CODES))
     return CODES[charge]

@@ -23,7 +23,8 @@ from bccb.pacers import PACERS
 
 # in this order, because each may call those before it
 TEMPLATES: tuple[Callable[..., Any], ...] = (
-    *(drivers.view, drivers.propose, drivers.learn_evidence, drivers.learn),
+    *(drivers.view, drivers.expected_cost, drivers.propose),
+    *(drivers.learn_evidence, drivers.learn),
     *(drivers.pay, drivers.decide, drivers.decide_many),
     *(drivers.observe, drivers.observe_many, drivers.absorb, drivers.rehearse),
     *(drivers.probability, drivers.probabilities),

@@ -103,6 +103,15 @@ def see_space(counts: Ints, space: Floats) -> Space:
 
 
 @jit
+def expected_cost(counts: Ints, parts: Parts, z: Floats, k: int, cost: int) -> float:
+    """What treatment k + 1 is expected to cost a user with prepared features z, in currency."""
+    if counts[count.CHARGE] == count.ON_CONVERSION:
+        rate = rate_of(parts.estimator, z, k + 1)
+        return float(max(rate * (cost / MICROS), LEAST_COST / MICROS))
+    return float(cost / MICROS)
+
+
+@jit
 def propose(
     counts: Ints, parts: Parts, x: Floats, costs: Ints, trace: Trace, space: Space
 ) -> tuple[int, float, float]:
@@ -127,10 +136,7 @@ def propose(
 
     best, score = 0, -math.inf
     for k in range(costs.shape[0]):
-        space.costs[k] = costs[k] / MICROS
-        if counts[count.CHARGE] == count.ON_CONVERSION:  # what it is expected to cost
-            rate = rate_of(parts.estimator, space.z, k + 1)
-            space.costs[k] = max(rate * space.costs[k], LEAST_COST / MICROS)
+        space.costs[k] = expected_cost(counts, parts, space.z, k, costs[k])
         paid = lam * space.costs[k] if COST_AWARE else lam
         trace.margin[k] = space.effect[k] - paid if costs[k] <= remaining else -math.inf
         s = trace.margin[k] + space.bonus[k]
@@ -312,7 +318,7 @@ def rehearse(counts: Ints, memory: Floats, x: Floats, costs: Ints, space: Floats
             explore(parts.explorer, counts[count.SEED], number, spread, True, work.bonus)
             for k in range(K):
                 work.effect[k] += work.bonus[k]
-                work.costs[k] = costs[i, k] / MICROS
+                work.costs[k] = expected_cost(counts, parts, z, k, costs[i, k])
             note_arrival(parts.pacer, work.effect, work.costs)
     counts[count.HISTORY] = before + n
 

@@ -234,6 +234,7 @@ class Machine(State):
         if self.composition.explains:
             copy.effects(np.zeros((1, self.features)), 0)
         copy.learn_outcome(made.traces[0], 1, 0.0)
+        copy.settle(int(made.paid[0]), 0.0)
         if self.composition.refitted:
             copy.refitting().catch_up_once()
         if late is not None:

@@ -63,6 +63,16 @@ class State:
         return float(self.counts[count.HELD]) / MICROS
 
     @property
+    def held_micros(self) -> int:
+        """The same in micros."""
+        return int(self.counts[count.HELD])
+
+    @property
+    def to_return(self) -> int:
+        """The micros that are held and expected to return."""
+        return int(count.to_return(self.counts))
+
+    @property
     def charges_on_conversion(self) -> bool:
         """Whether a cost is due only if the user converts."""
         return bool(self.counts[count.CHARGE] == count.ON_CONVERSION)
@@ -110,10 +120,11 @@ class State:
             raise InputError("users", users, f"from 0 to {MOST_USERS}")
         self.counts[count.HORIZON] = self.counts[count.NUMBER] + max(round(expected), 1)
 
-    def begin_with(self, micros: int) -> None:
-        """Set the budget, exact to the micro, before the first user."""
+    def begin_with(self, micros: int, cost_cap: int | None = None) -> None:
+        """Set the budget and the cost cap, exact to the micro, before the first user."""
         for place in (count.BUDGET, count.REMAINING, count.PLANNED):
             self.counts[place] = micros
+        self.counts[count.CAP] = count.NO_CAP if cost_cap is None else cost_cap
 
     @property
     def planned(self) -> tuple[int, int]:
@@ -132,27 +143,49 @@ class State:
         self.counts[count.PLANNED] = self.counts[count.REMAINING]
         self.counts[count.SINCE] = self.counts[count.NUMBER]
 
-    def settle(self, held: int, outcome: float) -> None:
-        """Charge what an outcome costs, where costs are charged on conversion."""
-        if self.charges_on_conversion:
-            count.settle(self.counts, held, count.charge_of(held, outcome))
+    def settle(self, held: int, outcome: float) -> int:
+        """What a decision costs with this outcome; the rest of what is held for it returns.
+
+        All of it, where costs are not charged on conversion.
+        """
+        if not self.charges_on_conversion:
+            return held
+        charged = int(count.charge_of(held, outcome))
+        count.settle(self.counts, held, charged)
+        return charged
 
     def refund(self, micros: int) -> None:
-        """Return what a decision paid, or a part of it, because its treatment was not delivered."""
+        """Return what a decision paid, or a part of it, because its treatment was not delivered.
+
+        Where costs are charged on conversion, of a decision without an outcome.
+        """
         checks.instance("a refund", micros, int | np.integer, "whole micros")
-        if 0 <= micros <= self.counts[count.HELD]:
-            count.settle(self.counts, micros, 0)
+        if not self.charges_on_conversion:
+            self.repay(micros)
             return
-        if not 0 <= micros <= self.counts[count.BUDGET] - self.counts[count.REMAINING]:
+        if not 0 <= micros <= self.counts[count.HELD]:
+            raise InputError("a refund", micros / MICROS, f"from 0 to the {self.held} held")
+        count.settle(self.counts, micros, 0)
+
+    def repay(self, micros: int) -> None:
+        """Return a part of what was charged, because a treatment cost less in the end."""
+        unspent = self.counts[count.REMAINING] + self.counts[count.HELD]
+        if not 0 <= micros <= self.counts[count.BUDGET] - unspent:
             raise InputError("a refund", micros / MICROS, f"from 0 to the {self.spent} spent")
         self.counts[count.REMAINING] += micros
 
     def have_paid(self, micros: int, instead_of: int) -> None:
         """Correct what the last decision paid to the amount that a journal says."""
-        self.counts[count.REMAINING] += instead_of - micros
-        self.counts[count.PROPOSED] += micros - instead_of
-        if self.charges_on_conversion:
-            self.counts[count.HELD] += micros - instead_of
+        more = micros - instead_of
+        self.counts[count.REMAINING] -= more
+        if not self.charges_on_conversion:
+            self.counts[count.PROPOSED] += more
+            return
+        # what it was expected to cost is not known: as much of it as of all offers
+        share = self.counts[count.PROPOSED] / max(self.counts[count.OFFERED], 1)
+        self.counts[count.HELD] += more
+        self.counts[count.OFFERED] += more
+        self.counts[count.PROPOSED] += round(share * more)
 
     # Treated users
 

@@ -119,6 +119,13 @@ def test_without_a_policy_the_recommended_one_is_taken(
         (["--users", "0"], "--users is 0"),
         (["--users", "9", "--policy", "hybird"], "did you mean hybrid?"),
         (["--users", "9", "--window", "0"], "--window is 0"),
+        (
+            ["--users", "9", "--charge", "click"],
+            "--charge is 'click', but must be \"treatment\" or",
+        ),
+        (["--users", "9", "--cost-cap", "0"], "--cost-cap is 0.0, but must be at least 0.000001"),
+        (["--users", "9", "--cost-cap", "-2"], "--cost-cap is -2.0, but must be at least 0.000001"),
+        (["--users", "9", "--cost-cap", "nan"], "--cost-cap is nan, but must be"),
         (["--users", "9"], "no service at http://127.0.0.1:9: start one with `bccb serve`"),
     ],
 )

@@ -68,6 +68,10 @@ class Book:
         return bool(self.terms.get("mode") == "shadow")
 
     @property
+    def on_conversion(self) -> bool:
+        return bool(self.terms.get("charge") == "conversion")
+
+    @property
     def window(self) -> int:
         return int(self.terms["outcome_window_seconds"]) * 10**6
 
@@ -130,12 +134,14 @@ class Book:
         for id_, reported in fresh.items():
             row = self.rows[id_]
             row.status, row.reported = "observed", reported
-            row.returned = reported[1] != row.answer["treatment"]
+            row.returned = reported[1] != row.answer["treatment"] or (
+                self.on_conversion and reported[0] == 0
+            )
             self.tick(now)
         for item in items:
             row = self.rows[item["decision_id"]]
             if row.status == "open":
-                row.status, row.returned = "expired", self.shadow
+                row.status, row.returned = "expired", self.shadow or self.on_conversion
                 self.tick(now)
         return answers
 
@@ -172,7 +178,7 @@ class Book:
     def sweep(self, now: int) -> None:
         late = [row for row in self.rows.values() if row.status == "open" and self.late(now, row)]
         for row in late:
-            row.status, row.returned = "expired", self.shadow
+            row.status, row.returned = "expired", self.shadow or self.on_conversion
             self.tick(now)
 
     def find(self, id_: str) -> Row:
@@ -192,6 +198,8 @@ class Book:
     def settle(self, now: int, id_: str, cost: str) -> None:
         row = self.find(id_)
         if row.status == "cancelled" or row.answer["treatment"] is None:
+            raise Refused(409)
+        if self.on_conversion and not (row.reported and row.reported[0] > 0):
             raise Refused(409)
         if micros(cost) > row.cost:
             raise Refused(422)

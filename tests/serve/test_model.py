@@ -50,6 +50,8 @@ def terms(draw: st.DrawFn) -> dict[str, Any]:
         "policy": draw(st.sampled_from(("treat-all", "cheapest-first", "thompson"))),
         "window": draw(st.sampled_from((5, 60))),
         "mode": draw(st.sampled_from(("live", "shadow"))),
+        "charge": draw(st.sampled_from(("treatment", "conversion"))),
+        "cost_cap": draw(st.sampled_from((None, "0.8000001"))),
     }
 
 
@@ -130,6 +132,8 @@ class Interleavings(RuleBasedStateMachine):
             "outcome_window_seconds": given["window"],
             "seed": 7,
             "mode": given["mode"],
+            "charge": given["charge"],
+            "cost_cap": given["cost_cap"],
         }
 
     @rule(name=names)

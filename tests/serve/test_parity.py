@@ -103,7 +103,9 @@ class Run:
         assert machine.memory.tobytes() == self.policy.memory.tobytes()
 
 
-def run(service: Service, policy: str, users: int, features: int, treatments: int) -> Run:
+def run(
+    service: Service, policy: str, users: int, features: int, treatments: int, **more: Any
+) -> Run:
     """All users through both, with late outcomes, cancellations, more money and a restart."""
     xs = [f"x{j}" for j in range(features)]
     ks = [f"offer {k}" for k in range(1, treatments + 1)]
@@ -116,8 +118,9 @@ def run(service: Service, policy: str, users: int, features: int, treatments: in
         policy={"name": policy},
         seed=11,
         outcome_window_seconds=WINDOW,
+        **{name: value if name == "charge" else str(value) for name, value in more.items()},
     )
-    shape: dict[str, Any] = {"features": features, "treatments": treatments, "seed": 11}
+    shape: dict[str, Any] = {"features": features, "treatments": treatments, "seed": 11, **more}
     window = float(WINDOW * SECOND)
     made = bccb.make(policy, budget=round(budget, 2), horizon=users, window=window, **shape)
     both = Run(service, campaign["id"], made, xs, ks, np.random.default_rng(5))
@@ -186,6 +189,18 @@ def test_so_it_does_with_several_treatments(service: Service) -> None:
 
 def test_so_it_does_for_a_few_users_in_plain_python(service: Service) -> None:
     check_log(run(service, "bccb", users=500, features=2, treatments=2))
+
+
+@pytest.mark.parametrize(("charge", "cost_cap"), [("conversion", 25.0), ("treatment", 2.5)])
+def test_so_it_does_where_costs_are_charged_on_conversion_or_capped(
+    service: Service, charge: str, cost_cap: float
+) -> None:
+    both = run(service, "bccb", 1_000, 2, 2, charge=charge, cost_cap=cost_cap)
+    shown = service.campaign(both.campaign)
+    charged = sum(round(both.made[id_].cost * 1e6) for id_, y in both.outcomes.items() if y > 0)
+    if charge == "conversion":
+        assert round(float(shown["spent"]) * 1e6) == charged > 0
+    assert both.policy.held == pytest.approx(float(shown["reserved"]) * (charge == "conversion"))
 
 
 @pytest.mark.parametrize("size", [1, 7, 100])

@@ -11,17 +11,18 @@ from typing import Annotated
 
 import typer
 
+from bccb.charge import TREATMENT, charge_code
 from bccb.cli.columns import read_with_notes, takes_columns
 from bccb.cli.console import notes, out, progress_bar
 from bccb.cli.options import CORES, FORMATS, Jobs, check_policies, check_within
-from bccb.cli.service import MOST_WINDOW, Key, Url, greet, page_of
+from bccb.cli.service import MOST_WINDOW, Charge, CostCap, Key, Url, greet, page_of
 from bccb.client import Campaign, Client, ServiceError
 from bccb.data import Columns
 from bccb.data.simulator import MOST_USERS
 from bccb.encoding import plain
 from bccb.errors import BccbError, InputError
 from bccb.evaluate.advice import advise
-from bccb.money import as_text
+from bccb.money import as_text, cap_in_micros
 from bccb.policies import make
 from bccb.policy import Policy
 from bccb.report.wording import sentence
@@ -57,6 +58,8 @@ def command(
             "--window", metavar="SECONDS", help="Until a report is too late. [default: a week]"
         ),
     ] = None,
+    charge: Charge = TREATMENT,
+    cost_cap: CostCap = None,
     jobs: Jobs = CORES,
     url: Url = None,
     key: Key = None,
@@ -76,7 +79,7 @@ def command(
     `bccb open --data mine.csv --treatment arm --control none --outcome sale --cost 0.5
     --budget 500 --ends-at 2030-01-31T18:00:00Z --policy hybrid --name autumn`
     """
-    wanted = Wanted(name, budget, users, _moment(ends_at), policy, window)
+    wanted = Wanted(name, budget, users, _moment(ends_at), policy, window, charge, cost_cap)
     greet(url, key)
     with Client(url, key) as client:
         _check_name(client, name)
@@ -101,6 +104,8 @@ class Wanted:
     ends_at: datetime | None
     policy: str | None
     window: int | None  # seconds
+    charge: str
+    cost_cap: float | None
 
     def __post_init__(self) -> None:
         if self.users is None and self.ends_at is None:
@@ -114,6 +119,9 @@ class Wanted:
             check_within("--window", self.window, 1, MOST_WINDOW)
         if self.policy is not None:
             check_policies([self.policy])
+        charge_code(self.charge, "--charge")
+        if self.cost_cap is not None:
+            cap_in_micros(self.cost_cap, "--cost-cap")
 
 
 def _moment(text: str | None) -> datetime | None:
@@ -159,6 +167,8 @@ def _taught(name: str, log: Log, wanted: Wanted) -> Policy:
         horizon=wanted.users or 1,
         features=log.features.shape[1],
         treatments=log.treatments,
+        cost_cap=wanted.cost_cap,
+        charge=wanted.charge,
     )
     with progress_bar(f"{name} learns the trial"):
         policy.learn(log)
@@ -181,6 +191,8 @@ def _open(client: Client, wanted: Wanted, log: Log, learned: Policy) -> Campaign
             policy=learned.name,
             outcome_window_seconds=wanted.window,
             learned_from=UPLOAD,
+            charge="conversion" if learned.charges_on_conversion else "treatment",
+            cost_cap=wanted.cost_cap,
         )
     except ServiceError as error:
         if error.type.endswith(":name-taken"):

@@ -15,6 +15,15 @@ MOST_WINDOW = 10 * 366 * 86_400  # seconds: ten years
 Url = Annotated[
     str | None, typer.Option("--url", help="Of the service. [default: $BCCB_URL, or this machine]")
 ]
+Charge = Annotated[
+    str,
+    typer.Option(
+        "--charge", help="When a cost is due: on treatment, or on conversion, and held until then."
+    ),
+]
+CostCap = Annotated[
+    float | None, typer.Option("--cost-cap", help="The most that one more conversion may cost.")
+]
 Key = Annotated[str | None, typer.Option("--key", help="API key; better given as $BCCB_KEY.")]
 
 

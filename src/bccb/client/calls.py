@@ -74,12 +74,16 @@ def create_campaign(
     seed: int | None = None,
     mode: Literal["live", "shadow"] = "live",
     learned_from: str | None = None,
+    charge: Literal["treatment", "conversion"] | None = None,
+    cost_cap: Money | None = None,
 ) -> Call[Campaign]:
     """Make a campaign for a number of users, or until a time; what is left out is the service's
     default. The same name with the same settings is the same campaign.
 
     A feature that is no plain number is a :class:`bccb.encoding.Feature`; ``log.encoding.features``
     are those of a trial. With ``learned_from="upload"`` it begins with :func:`upload_learning`.
+    With ``charge="conversion"`` a cost is due only if the user converts, and is held until then.
+    ``cost_cap`` is the most that one more conversion may cost.
     """
     if (users is None) == (ends_at is None):
         raise InputError("users and ends_at", (users, ends_at), "given one without the other")
@@ -97,6 +101,8 @@ def create_campaign(
         "seed": seed,
         "mode": mode,
         "learned_from": learned_from,
+        "charge": charge,
+        "cost_cap": None if cost_cap is None else money("cost_cap", cost_cap),
     }
     return _call("POST", "/v1/campaigns", Campaign, _given(body))
 

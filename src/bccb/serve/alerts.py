@@ -38,6 +38,10 @@ def money_gone(campaign: Campaign, at: int, stands: bool) -> str | None:
     average, left = campaign.tally.average_cost, campaign.remaining
     if left > 0 and left >= average * (BACK if stands else 1.0):
         return None
+    if campaign.machine.charges_on_conversion and campaign.reserved >= average:
+        free = f"Only {as_text(left)} of {as_text(campaign.budget)} is free"
+        held = f"{as_text(campaign.reserved)} is held until outcomes are known"
+        return f"{free} and {held}: hardly anybody is treated until then."
     if left == 0:
         return f"Nothing is left of {as_text(campaign.budget)}: nobody is treated without more."
     of = f"Only {as_text(left)} is left of {as_text(campaign.budget)}"
@@ -71,12 +75,16 @@ def no_outcomes(campaign: Campaign, at: int, stands: bool) -> str | None:
 
 
 def off_plan(campaign: Campaign, at: int, stands: bool) -> str | None:
-    """Spending is far from even. A shadow campaign spends what another system decides."""
-    ahead = campaign.spent + campaign.reserved - campaign.planned(at, campaign.machine.decisions)
+    """Spending is far from even. A shadow campaign spends what another system decides.
+
+    What is held and expected to return is not spent. A cost cap leaves money over on purpose.
+    """
+    out = campaign.spent + campaign.reserved - campaign.machine.to_return
+    ahead = out - campaign.planned(at, campaign.machine.decisions)
     off = abs(ahead) / campaign.budget
     few = abs(ahead) < ENOUGH * campaign.tally.average_cost
     most = (AHEAD if ahead > 0 else BEHIND) - (NEARER if stands else 0.0)
-    if campaign.terms.shadow or few or off <= most:
+    if campaign.terms.shadow or few or off <= most or (ahead < 0 and campaign.cap_binds):
         return None
     side = "ahead of" if ahead > 0 else "behind"
     return f"Spending is {as_text(abs(ahead))} {side} the plan, {off:.0%} of the budget.".replace(

@@ -31,7 +31,11 @@ class Campaign(Standing):
     """A campaign, and the changes that its journal records."""
 
     def _check_money(self) -> None:
-        if not 0 <= self.remaining == self.machine.remaining_micros:
+        held = self.reserved if self.machine.charges_on_conversion else 0
+        if not (
+            0 <= self.remaining == self.machine.remaining_micros
+            and held == self.machine.held_micros
+        ):
             raise DamagedError(f"the money of campaign {self.id} does not add up")
 
     def _seal(self, at: int, kind: str, rest: tuple[Any, ...], sound: bool = False) -> Event:
@@ -133,10 +137,10 @@ class Campaign(Standing):
     def observing(self, at: int, known: Known, value: float, action: int) -> Event:
         """Learn an outcome; ``action`` is what was done, which a shadow campaign did not choose.
 
-        Money for a treatment that the other system did not give returns.
+        Money for a treatment that the other system did not give returns, and where costs are
+        charged on conversion, money for one without a conversion.
         """
-        back = known.held if action != known.decision.action else 0
-        self._end(known, back)
+        back = self._end(known, action, value)
         self.tally.reports = self.tally.reports.with_one(self.now(at), self.machine.decisions)
         self._learn(known.decision, action, value, at)
         return self._event(at, Kind.OUTCOME, *known.names, action, back, value)
@@ -144,8 +148,7 @@ class Campaign(Standing):
     def expiring(self, at: int, known: Known) -> Event:
         """The window has passed: no outcome counts as 0, where it is known what was done."""
         action = self.done(known)
-        back = known.held if action != known.decision.action else 0
-        self._end(known, back)
+        back = self._end(known, action, NOT_REPORTED)
         if action is not None:
             self._learn(known.decision, action, NOT_REPORTED, at)
         noted = action if self.terms.shadow else None
@@ -165,7 +168,7 @@ class Campaign(Standing):
 
     def cancelling(self, at: int, known: Known) -> Event:
         """The treatment was not delivered: its money returns, and nothing is learned."""
-        self._end(known, known.held)
+        back = self._end(known)
         if self.pending.is_open(known.decision.number or 0):
             self.pending.remove(known.decision.number or 0)
         action = known.decision.action or 0
@@ -174,16 +177,16 @@ class Campaign(Standing):
             self.machine.withdraw()
         if self.measure is not None:
             self.measure.drop(known.decision.number or 0, action > 0)
-        return self._event(at, Kind.CANCELLATION, *known.names, money=known.held)
+        return self._event(at, Kind.CANCELLATION, *known.names, money=back)
 
     def settling(self, at: int, known: Known, cost: int) -> Event:
-        """The treatment cost less than was reserved: the rest returns."""
+        """The treatment cost less than was reserved, or charged on conversion: the rest returns."""
         if known.end is None:
             self.reserved -= known.held
         else:
             self.spent -= known.held
         self.spent += cost
-        self.machine.refund(known.held - cost)
+        self.machine.repay(known.held - cost)
         return self._event(at, Kind.SETTLEMENT, *known.names, money=cost)
 
     def adding(self, at: int, request: str, micros: int) -> Event:
@@ -198,15 +201,23 @@ class Campaign(Standing):
         self.status = kind
         return self._event(at, kind)
 
-    def _end(self, known: Known, back: int) -> None:
-        """Move what is held for a decision to what is spent, except what returns."""
+    def _end(self, known: Known, action: int | None = None, value: float = NOT_REPORTED) -> int:
+        """Move what is held for a decision to what is spent, except what returns; the latter.
+
+        All of it returns unless the action was taken that was decided.
+        """
+        if action == known.decision.action:
+            back = known.held - self.machine.settle(known.held, value)
+        else:
+            back = known.held
+            self.machine.refund(back)
         if known.settlement is None:
             self.reserved -= known.held
             self.spent += known.held - back
         else:
             self.spent -= back
-        self.machine.refund(back)
         self.open -= 1
+        return back
 
     def ageing(self, at: int, most: int) -> Event:
         """Let users who wait grow older, by so many ages of theirs at most."""

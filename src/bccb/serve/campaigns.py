@@ -9,6 +9,9 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 
+from msgspec import to_builtins
+
+from bccb.charge import TREATMENT
 from bccb.data.service_log import CONTROL
 from bccb.encoding import OTHER, Encoding, Feature
 from bccb.errors import InputError, StateError
@@ -32,6 +35,7 @@ from bccb.wire import (
 )
 
 LAST_END = 221_845_392_000 * SECOND  # microseconds since 1970: the year 9000
+NEW_FIELDS = {"charge": TREATMENT, "cost_cap": None}  # of a request, with their defaults
 ENDS = "in the future, before the year 9000"
 
 
@@ -44,6 +48,9 @@ def terms_of(asked: CampaignRequest, at: int) -> Terms:
     ends_at = None if by_time is None else moment_of(by_time.ends_at)
     if ends_at is not None and not 0 <= ends_at <= LAST_END:
         raise invalid("horizon.ends_at", str(by_time and by_time.ends_at), ENDS)
+    cost_cap = None if asked.cost_cap is None else budget_down("cost_cap", asked.cost_cap)
+    if cost_cap is not None and not 1 <= cost_cap <= MOST_MONEY:
+        raise invalid("cost_cap", asked.cost_cap, BUDGET_RANGE)
     treatments, code = tuple(asked.treatments), this_code()
     features = [each if isinstance(each, str) else each.name for each in asked.features]
     for field, names in (("features", features), ("treatments", asked.treatments)):
@@ -71,10 +78,24 @@ def terms_of(asked: CampaignRequest, at: int) -> Terms:
         learned_from=asked.learned_from,
         opened_at=at,
         version=code.version,
-        asked=encode(asked).decode(),
+        asked=_as_asked(asked),
         fingerprint=code.fingerprint,
         encoding=_encoding_of(asked.features),
+        charge=asked.charge,
+        cost_cap=cost_cap,
     )
+
+
+def _as_asked(asked: CampaignRequest) -> str:
+    """A request, to be recognised when it comes again, also from the version before this one.
+
+    Fields that older versions do not know are left out where they have their defaults.
+    """
+    given = to_builtins(asked)
+    for name, default in NEW_FIELDS.items():
+        if given[name] == default:
+            del given[name]
+    return encode(given).decode()
 
 
 def _encoding_of(asked: Sequence[str | FeatureRequest]) -> Encoding | None:
@@ -131,9 +152,8 @@ def _learned(books: Books, terms: Terms) -> bytes:
             raise
         allowed = f'the id of a campaign, or "{UPLOAD}"'
         raise invalid("learned_from", terms.learned_from, allowed) from None
-    allowed = "a campaign with the same features, treatments and policy"
-    theirs = source.terms.features, source.terms.encoding, source.terms.treatments
-    if (terms.features, terms.encoding, terms.treatments) != theirs:
+    allowed = "a campaign with the same features, treatments, policy and charge"
+    if _kind_of(terms) != _kind_of(source.terms):
         raise invalid("learned_from", terms.learned_from, allowed)
     if source.needs_history:
         allowed = "a campaign that has learned something: this one waits for its history"
@@ -144,6 +164,11 @@ def _learned(books: Books, terms: Terms) -> bytes:
     except StateError:
         raise invalid("learned_from", terms.learned_from, allowed) from None
     return machine.used_memory().tobytes()
+
+
+def _kind_of(terms: Terms) -> tuple[object, ...]:
+    """What campaigns must have in common to learn from each other, besides the policy."""
+    return terms.features, terms.encoding, terms.treatments, terms.charge
 
 
 def add_budget(books: Books, at: int, campaign_id: str, add: str, request: str | None) -> Campaign:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
 
+from bccb.charge import CONVERSION, TREATMENT
 from bccb.errors import InputError, StateError
 from bccb.kernels import counts as count
 from bccb.ledger.event import Kind
@@ -46,6 +47,10 @@ def _check_fits(terms: Terms, policy: Policy) -> None:
     ):
         if theirs != ours:
             raise _invalid(f"the policy has {theirs} {what}, but the campaign has {ours}")
+    charge = CONVERSION if policy.charges_on_conversion else TREATMENT
+    if charge != terms.charge:
+        wrong = f"the policy is charged on {charge}, but the campaign on {terms.charge}"
+        raise _invalid(f'{wrong}: make it with charge="{terms.charge}"')
     if policy.decisions:
         made = f"the policy has made {policy.decisions:,} decisions of its own"
         raise _invalid(f"{made}: send one that has learned history, and nothing else")

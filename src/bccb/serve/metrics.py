@@ -86,6 +86,7 @@ class _Campaigns(Collector):
                 ("fits", "How often the policy was fitted again on what it has learned."),
                 ("fitted_timestamp_seconds", "When that was, the last time, since 1970."),
                 ("alerts", "How many alerts stand."),
+                ("cap_binds", "1 where the cost cap holds money back, 0 where it does not."),
             )
         }
         campaigns = list(self.books)
@@ -99,6 +100,8 @@ class _Campaigns(Collector):
             families["conversions"].add_metric(label, sum(campaign.tally.conversions))
             families["too_late"].add_metric(label, campaign.pending.too_late)
             families["alerts"].add_metric(label, len(campaign.alerts))
+            if campaign.terms.cost_cap is not None:
+                families["cap_binds"].add_metric(label, campaign.cap_binds)
             if campaign.machine.composition.refitted:
                 families["fits"].add_metric(label, campaign.machine.fits)
             if campaign.fitted_at is not None:

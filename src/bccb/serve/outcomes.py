@@ -185,6 +185,9 @@ def settle(books: Books, at: int, campaign_id: str, decision: str, cost: str) ->
         raise conflict("decision-cancelled", f"decision {decision!r} was cancelled")
     if not known.decision.action:
         raise conflict("not-treated", f"decision {decision!r} was to leave the user alone")
+    if campaign.machine.charges_on_conversion and not _has_converted(known):
+        detail = f"costs are charged on conversion, and decision {decision!r} has none"
+        raise conflict("not-converted", f"{detail}: it costs nothing")
     if micros > reserved:
         raise invalid("cost", cost, f"at most {as_text(reserved)}, what was reserved")
     if known.settlement is None:
@@ -197,6 +200,11 @@ def settle(books: Books, at: int, campaign_id: str, decision: str, cost: str) ->
         detail = f"decision {decision!r} was settled at {as_text(known.settlement.money)}"
         raise conflict("settlement-differs", detail, "cost")
     return _state(campaign, known)
+
+
+def _has_converted(known: Known) -> bool:
+    end = known.end
+    return end is not None and end.kind == Kind.OUTCOME and (end.value or 0.0) > NOT_REPORTED
 
 
 def _find(books: Books, campaign_id: str, decision: str) -> tuple[Campaign, Known]:

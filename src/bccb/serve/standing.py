@@ -69,6 +69,12 @@ class Standing:
         """Micros that can still be reserved."""
         return self.budget - self.spent - self.reserved
 
+    @property
+    def cap_binds(self) -> bool:
+        """Whether the cost cap holds money back: of late most prices were as low as it allows."""
+        cap = self.machine.cost_cap
+        return cap is not None and self.remaining > 0 and self.tally.at_most(1.0 / cap)
+
     def over(self, at: int) -> bool:
         """Whether no more decisions are made, for good."""
         return self.status == Kind.CLOSED or self.terms.ended(self.now(at))

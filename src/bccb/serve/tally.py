@@ -10,6 +10,7 @@ from bccb.intervals import Interval, wilson
 POINTS = 400  # at most; then every second one is dropped
 CAUSED, OUTCOMES = 100, 50  # the same of what was caused; outcomes between two, at first
 RECENT = 20  # points over which the speed of spending is measured
+CLOSE = 1e-9  # of a price: as near as rounding leaves it
 FORESEEABLE = 100 * 366 * 86_400 * 1_000_000  # microseconds: no forecast reaches further
 
 
@@ -116,6 +117,11 @@ class Tally:
             return None
         n = self.outcomes[arm] + pending
         return wilson(self.conversions[arm] / n, n)
+
+    def at_most(self, price: float) -> bool:
+        """Whether the price was no higher at most of the recent points, if there are so many."""
+        low = sum(point.price <= price * (1.0 + CLOSE) for point in self.points[-RECENT:])
+        return 2 * low > RECENT
 
     def money_ends_at(self, at: int, remaining: int) -> int | None:
         """When the money ends at the recent speed; None if that is not known.

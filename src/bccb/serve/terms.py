@@ -10,6 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from bccb.assembly import assemble
+from bccb.charge import TREATMENT
 from bccb.data.schema import one_of
 from bccb.encoding import Encoding, Value
 from bccb.errors import InputError, MissingExtraError
@@ -46,6 +47,8 @@ class Terms:
     asked: str  # the request as it came, to recognise it when it comes again
     fingerprint: str = ""  # of the code that opened it; empty where an older version did
     encoding: Encoding | None = None  # of the features; None where all are plain numbers
+    charge: str = TREATMENT  # when a cost is due
+    cost_cap: int | None = None  # micros that one more conversion may cost
 
     @classmethod
     def from_json(cls, text: bytes) -> Terms:
@@ -65,6 +68,10 @@ class Terms:
             del kept["encoding"]
         else:
             kept["encoding"] = self.encoding.to_list()
+        if self.charge == TREATMENT:  # as the version before charges and caps wrote it
+            del kept["charge"]
+        if self.cost_cap is None:
+            del kept["cost_cap"]
         return json.dumps(kept, separators=(",", ":"), sort_keys=True).encode()
 
     @cached_property
@@ -98,12 +105,14 @@ class Terms:
             treatments=len(self.treatments),
             seed=self.seed,
             window=float(self.window),
+            charge=self.charge,
         )
         if made.model_size > MOST_MEMORY:
             most = f"so few that {self.policy} needs at most {MOST_MEMORY:,} numbers"
             sizes = f"{self.columns:,} x {len(self.treatments):,}"
             raise InputError("features x treatments", sizes, f"{most}, not {made.model_size:,}")
-        made.begin_with(self.budget)  # through a float, a large one would be some micros off
+        # through floats, large amounts would be some micros off
+        made.begin_with(self.budget, self.cost_cap)
         return made
 
     def check_installed(self) -> None:

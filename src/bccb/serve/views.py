@@ -60,6 +60,7 @@ def campaign_view(campaign: Campaign | Quarantined, whole: bool = True) -> wire.
         too_late=campaign.pending.too_late,
         caused=_caused(campaign) if whole else None,
         needs_history=campaign.needs_history,
+        cap_binds=campaign.cap_binds,
         fits=campaign.machine.fits,
         fitted_at=None if campaign.fitted_at is None else time_of(campaign.fitted_at),
         alerts=tuple(
@@ -93,6 +94,8 @@ def _terms_view(terms: Terms) -> dict[str, Any]:
         "seed": terms.seed,
         "learned_from": terms.learned_from,
         "encoding": _encoding_view(terms.encoding),
+        "charge": terms.charge,
+        "cost_cap": None if terms.cost_cap is None else money(terms.cost_cap),
     }
 
 
@@ -134,7 +137,7 @@ def report_view(campaign: Campaign | Quarantined, at: int) -> wire.Report:
     if points:  # as things stand: money may have returned since the last decision
         out = campaign.spent + campaign.reserved
         points.append(Point(now, campaign.machine.decisions, out, planned, points[-1].price))
-    ends = tally.money_ends_at(now, campaign.remaining)
+    ends = tally.money_ends_at(now, campaign.remaining + campaign.machine.to_return)
     return wire.Report(
         campaign=campaign_view(campaign),
         now=time_of(at),

@@ -21,6 +21,13 @@ from bccb.wire.fields import (
 )
 from bccb.wire.horizons import Horizon
 
+Charge: TypeAlias = Annotated[
+    Literal["treatment", "conversion"],
+    Meta(
+        description="When a cost is due: at once, or only if the user converts. Until the outcome "
+        "is known, or the window has ended, it is reserved."
+    ),
+]
 AlertKind: TypeAlias = Literal["money_gone", "no_outcomes", "off_plan", "out_of_balance"]
 
 
@@ -74,6 +81,14 @@ class CampaignRequest(Body):
         Meta(
             description="The id of a campaign, such as a shadow one, to take the learning of; or "
             '"upload": a saved policy is uploaded before the first decision.'
+        ),
+    ] = None
+    charge: Charge = "treatment"
+    cost_cap: Annotated[
+        MoneyText | None,
+        Meta(
+            description="The most that one more conversion may cost: the price never falls below "
+            "1 / cost_cap, and money is left over rather than spent on less."
         ),
     ] = None
 
@@ -207,6 +222,17 @@ class Campaign(Answer, frozen=True):
             "be given."
         ),
     ] = ()
+    charge: Charge = "treatment"
+    cost_cap: Annotated[
+        Money | None, Meta(description="The most that one more conversion may cost.")
+    ] = None
+    cap_binds: Annotated[
+        bool,
+        Meta(
+            description="Whether the cost cap holds money back: of late most prices were as low "
+            "as it allows, and nothing is left that is worth its price."
+        ),
+    ] = False
 
 
 class CampaignList(Answer, frozen=True):

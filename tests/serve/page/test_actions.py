@@ -88,6 +88,27 @@ def test_the_form_declares_features_that_may_be_missing_and_other_levels(
     refusal(tab)
 
 
+def test_the_form_takes_a_charge_and_a_cost_cap(
+    service: Service, campaign: str, tab: Watched
+) -> None:
+    page = tab.page
+    page.goto(f"{service.url}/#/new")
+    fill_form(page, "redeemed")
+    page.get_by_label("When a cost is due").select_option("conversion")
+    page.get_by_label("Cost cap").fill("0")
+    page.get_by_role("button", name="Open the campaign").click()
+    expect(page.locator("#cap-mistake")).to_contain_text("cost_cap is '0', but must be")
+    refusal(tab)
+    page.get_by_label("Cost cap").fill("12.50")
+    page.get_by_role("button", name="Open the campaign").click()
+    expect(page.locator("#cap-words")).to_have_text(
+        "At most 12.50 is paid for one more conversion."
+    )
+    expect(page.locator("#charge-words")).to_be_visible()
+    made = campaign_of(service, page)
+    assert (made["charge"], made["cost_cap"]) == ("conversion", "12.50")
+
+
 def test_every_policy_of_the_form_can_be_opened(service: Service, tab: Watched) -> None:
     tab.page.goto(f"{service.url}/#/new")
     options = tab.page.locator("#policy option")

@@ -7,7 +7,7 @@ import { byId, fillBar, named, share, write } from "./dom.js";
 import { showExplanation } from "./explain.js";
 import { dateAndTime, duration, fixed, moment, money, pace, percent, significant } from "./format.js";
 import { showOutcomes } from "./outcomes.js";
-import { alertOf, showAlerts, showBadges } from "./status.js";
+import { MONEY_HELD, alertOf, showAlerts, showBadges, statusOf } from "./status.js";
 
 const UNKNOWN = "not known yet";
 let charts = null; // made when first shown: they need a width
@@ -56,8 +56,17 @@ function showMoney({ campaign, planned }) {
     named(name, money(campaign[name]), campaign[name]);
   }
   named("planned", money(planned), planned);
+  byId("charge-words").hidden = campaign.charge !== "conversion";
+  byId("cap-words").hidden = campaign.cost_cap === null;
+  if (campaign.cost_cap !== null) named("cost_cap", capWords(campaign), campaign.cost_cap);
   fillBar(byId("bar-spent").parentElement, campaign);
   share(byId("bar-planned"), "left", Number(planned) / Number(campaign.budget));
+}
+
+/** What the cost cap does, in a sentence. */
+function capWords({ cost_cap: cap, cap_binds: binds, remaining }) {
+  if (!binds) return `At most ${money(cap)} is paid for one more conversion.`;
+  return `Nothing left that is worth its price: one more conversion would cost more than ${money(cap)}, so ${money(remaining)} is left over.`;
 }
 
 function showActivity(report) {
@@ -71,6 +80,8 @@ function showActivity(report) {
 
 function forecast({ campaign, money_ends_at: end, now }) {
   if (campaign.status === "closed") return ["closed", "no more is spent"];
+  if (statusOf(campaign) === MONEY_HELD) return ["held", "until outcomes are known"];
+  if (campaign.cap_binds) return ["money is left", "nothing left that is worth its price"];
   if (Number(campaign.remaining) === 0) return ["gone", "all is spent or reserved"];
   if (alertOf(campaign, "money_gone") !== undefined) return ["gone", "hardly anything is left"];
   if (end === null) return [UNKNOWN, ""];

@@ -73,6 +73,8 @@ function body() {
     features: [...byId("features").children].map(feature),
     policy: { name: byId("policy").value },
     outcome_window_seconds: typeof window === "number" ? window * Number(byId("window-unit").value) : window,
+    charge: byId("charge").value,
+    ...(text("cost-cap") === "" ? {} : { cost_cap: text("cost-cap") }),
   };
 }
 

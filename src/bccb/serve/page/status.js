@@ -10,6 +10,9 @@ const NAMES = {
   out_of_balance: "out of balance",
 };
 
+/** The state of a campaign whose money is held until outcomes are known. */
+export const MONEY_HELD = "money held";
+
 /** The alert of a kind, if it stands. */
 export const alertOf = (campaign, kind) => campaign.alerts.find((alert) => alert.kind === kind);
 
@@ -18,7 +21,9 @@ export function statusOf(campaign, now = Date.now()) {
   if (campaign.status !== "running") return campaign.status;
   const { ends_at: end } = campaign.horizon;
   if (end !== undefined && Date.parse(end) <= now) return "ended";
-  return alertOf(campaign, "money_gone") === undefined ? "running" : "money gone";
+  if (alertOf(campaign, "money_gone") === undefined) return "running";
+  const held = campaign.charge === "conversion" && Number(campaign.reserved) > 0;
+  return held ? MONEY_HELD : "money gone";
 }
 
 /** Show the state as a badge, and that it is a shadow. */
