@@ -24,9 +24,9 @@ from bccb.report.wording import caused_lines
 from bccb.types import Log
 
 ESTIMATED_CHARGE = (
-    "What other policies would be charged is the doubly robust estimate, with its 95 % interval, "
-    "for the users that can be compared: a log does not say who else would have converted. It may "
-    "be above the budget, which live is never exceeded."
+    "What other policies would be charged is the doubly robust estimate, too, for the users that "
+    "can be compared: a log does not say who else would have converted. It may be above the "
+    "budget, which live is never exceeded. Intervals of costs allow for it; --all shows its own."
 )
 MOST_SEED = 2**32 - 1
 

@@ -25,8 +25,8 @@ def payment_lines(payment: Payment, spent: Sequence[tuple[str, float, float]]) -
 
     ``spent`` is each policy with its budget and what it spent.
 
-    >>> payment_lines(Payment(cost_cap=12.5), [("bccb", 100.0, 61.2), ("hybrid", 100.0, 99.8)])[0]
-    'With a cost cap of 12.5 there was nothing left that is worth its price: spent by bccb 61 of 100.'
+    >>> payment_lines(Payment(cost_cap=9.0), [("bccb", 100.0, 61.2), ("hybrid", 100.0, 99.8)])
+    ['With a cost cap of 9 there was nothing left that is worth its price: bccb spent 61 of 100.']
     """
     lines = [ON_CONVERSION] if payment.on_conversion else []
     if payment.cost_cap is None:
@@ -35,8 +35,8 @@ def payment_lines(payment: Payment, spent: Sequence[tuple[str, float, float]]) -
     left = [one for one in spent if one[0] not in blind and one[2] < UNSPENT * one[1]]
     said = "no money was left over"
     if left:
-        listed = ", ".join(f"{name} {_of(budget, paid)}" for name, budget, paid in left)
-        said = f"there was nothing left that is worth its price: spent by {listed}"
+        listed = ", ".join(f"{name} spent {_of(budget, paid)}" for name, budget, paid in left)
+        said = f"there was nothing left that is worth its price: {listed}"
     lines.append(f"With a cost cap of {payment.cost_cap:,g} {said}.")
     if blind:
         lines.append(f"{EFFECTS_IGNORED}: {', '.join(dict.fromkeys(blind))}.")

@@ -132,7 +132,7 @@ def evaluation_rows(evaluations: Sequence[Evaluation]) -> tuple[list[dict[str, s
     rows, policies = [], []
     for one in evaluations:
         learned = "" if one.learned is None else f", learned {_count(one.learned)}"
-        about = [one.policy, f" {_count(one.treated)} for {_spend(one, 2)}"]
+        about = [one.policy, f" {_count(one.treated)} for {_spend(one, ranged=True)}"]
         about += [f" ESS {_count(one.effective_users)}{learned}"]
         lines = [(line.method, _incremental(one, line), _cost(one, line)) for line in one.shown]
         if not lines:
@@ -218,13 +218,14 @@ def _cost(evaluation: Evaluation, line: Estimate | None) -> str:
     return f"at least {_money(evaluation.compared_spend / line.high)}"
 
 
-def _spend(one: Evaluation, digits: int | None = None) -> str:
-    """What was spent; an estimate has its interval, and is withheld where all estimates are."""
+def _spend(one: Evaluation, ranged: bool = False) -> str:
+    """What was spent; an estimate is withheld where all are, and has an interval on request."""
     if one.charged is None:
-        return _money(one.spend) if digits is None else f"{one.spend:,.{digits}f}"
+        return f"{one.spend:,.2f}" if ranged else _money(one.spend)
     if one.withheld:
         return "withheld" if one.treated else "0"
-    return f"{_money(one.spend)} ({_money(one.charged.low)} to {_money(one.charged.high)})"
+    interval = f" ({_money(one.charged.low)} to {_money(one.charged.high)})"
+    return _money(one.spend) + (interval if ranged else "")
 
 
 def _money(value: float) -> str:
