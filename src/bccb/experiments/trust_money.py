@@ -165,7 +165,8 @@ def capped_table(rows: Sequence[Row]) -> list[Record]:
         cap, value, spend = (_over(own, name) for name in ("cap", "value", "spend"))
         line: Record = {"world": world, "cap": float(cap.mean())}
         # of all seeds together: in one alone hardly anything may be worth its price
-        relative = float(spend.sum() / (cap * value).sum()) if (cap * value).sum() > 0 else math.inf
+        worth = float((cap * value).sum())
+        relative = float(spend.sum()) / worth if worth > 0 else None
         line |= {"relative_cost": relative, "left": float(_over(own, "left").mean())}
         made.append({**line, "share": float(_over(own, "share").mean())})
     return made
@@ -184,9 +185,11 @@ def reaches_the_oracle(charged: Sequence[Row], worlds: int) -> Claim:
 def keeps_the_cap(capped: Sequence[Row], worlds: int) -> Claim:
     """A caused conversion costs no more than the cap allows."""
     text = f"with a cost cap {DEFAULT} pays at most 10 % more than it for a caused conversion"
-    dearest = max(capped, key=lambda row: float(row["relative_cost"]))
-    dear = [row["world"] for row in capped if row["relative_cost"] > OVER]
-    figure = f"dearest: {dearest['relative_cost']:.2f} of the cap ({dearest['world']})"
+    costs = {row["world"]: row["relative_cost"] for row in capped}
+    relative = {world: math.inf if cost is None else cost for world, cost in costs.items()}
+    dearest = max(relative, key=lambda world: float(relative[world]))
+    dear = [world for world, cost in relative.items() if cost > OVER]
+    figure = f"dearest: {relative[dearest]:.2f} of the cap ({dearest})"
     return Claim(text, _verdict(dear, worlds), f"{figure}, {worlds} worlds of each kind")
 
 
