@@ -82,7 +82,7 @@ def test_compare_says_what_a_cap_left_over(run: Run, tmp_path: Path) -> None:
     text = unescape(page.read_text())
     assert found.group() in text
     assert "cost of each" in text
-    plenty = "--world", "common", *FEW, "--policy", "oracle", "--budget", "20"
+    plenty = "--world", "common", *FEW, "--policy", "oracle", "--budget", "60"
     assert (
         "With a cost cap of 1,000 no money was left over."
         in run("compare", *plenty, "--cost-cap", "1000")[1]

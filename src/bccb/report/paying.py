@@ -17,6 +17,7 @@ CHARGE_ESTIMATED = (
     "whom it did not treat as proposed: spend may be above the budget, which live it never is."
 )
 EFFECTS_IGNORED = "A cost cap says little to policies that ignore effects or costs"
+LEFT = 0.95  # of the budget: who spends less under a cap left money, not only small change
 UNSPENT = 0.99  # of the budget: who treats everybody with less than this has money to spare
 
 
@@ -32,7 +33,7 @@ def payment_lines(payment: Payment, spent: Sequence[tuple[str, float, float]]) -
     if payment.cost_cap is None:
         return lines
     blind = [name for name, *_ in spent if _is_blind(name)]
-    left = [one for one in spent if one[0] not in blind and one[2] < UNSPENT * one[1]]
+    left = [one for one in spent if one[0] not in blind and one[2] < LEFT * one[1]]
     said = "no money was left over"
     if left:
         listed = ", ".join(f"{name} spent {_of(budget, paid)}" for name, budget, paid in left)
