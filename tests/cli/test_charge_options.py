@@ -141,7 +141,7 @@ def test_plan_says_what_a_cap_leaves(run: Run, tmp_path: Path) -> None:
     assert status == 0, err
     assert CHARGED in out
     assert re.search(r"nothing left that is worth its price: pooled-trees spent \d+ of 400", out)
-    assert "each who is treated and converts costs 0.5 on average" in out
+    assert "each who is treated and converts costs 0.77 on average" in out
     found = json.loads(figures.read_text())
     assert (found["charge"], found["cost_cap"]) == ("conversion", 1.0)
 
