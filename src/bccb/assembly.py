@@ -7,7 +7,7 @@ import secrets
 import numpy as np
 
 from bccb import checks
-from bccb.charge import TREATMENT, charge_code
+from bccb.charge import AT_ONCE, TREATMENT, Payment, charge_code
 from bccb.errors import InputError
 from bccb.kernels import counts as count
 from bccb.kernels.component import FIRST_FIT
@@ -70,7 +70,15 @@ def assemble(
     return Policy(name, composition, counts, memory, secrets.token_hex(8), {}, pending)
 
 
-def assemble_for(spec: Spec, log: Log, *, budget: float, horizon: int, seed: int = 0) -> Policy:
+def assemble_for(
+    spec: Spec,
+    log: Log,
+    *,
+    budget: float,
+    horizon: int,
+    seed: int = 0,
+    payment: Payment = AT_ONCE,
+) -> Policy:
     """A new policy for users like those of a log: with its features and treatments."""
-    d, K = log.features.shape[1], log.treatments
-    return assemble(spec, budget=budget, horizon=horizon, features=d, treatments=K, seed=seed)
+    size = {"features": log.features.shape[1], "treatments": log.treatments}
+    return assemble(spec, budget=budget, horizon=horizon, seed=seed, **size, **payment._asdict())

@@ -2,11 +2,42 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from bccb import checks
 from bccb.errors import InputError
 from bccb.kernels.counts import ON_CONVERSION, ON_TREATMENT
+from bccb.money import cap_in_micros
 
 TREATMENT, CONVERSION = "treatment", "conversion"
 CODES = {TREATMENT: ON_TREATMENT, CONVERSION: ON_CONVERSION}
+
+
+class Payment(NamedTuple):
+    """When costs are charged, and the most that one more conversion may cost."""
+
+    charge: str = TREATMENT
+    cost_cap: float | None = None
+
+    @property
+    def on_conversion(self) -> bool:
+        """Whether a treatment costs something only if the user converts."""
+        return self.charge == CONVERSION
+
+
+AT_ONCE = Payment()
+
+
+def payment_of(charge: str, cost_cap: float | None) -> Payment:
+    """How treatments are paid for; checked.
+
+    >>> payment_of("conversion", None).on_conversion
+    True
+    """
+    charge_code(charge)
+    if cost_cap is not None:
+        cap_in_micros(checks.number("cost_cap", cost_cap))
+    return Payment(charge, cost_cap)
 
 
 def charge_code(charge: str, field: str = "charge") -> int:

@@ -7,9 +7,21 @@ from typing import Annotated
 
 import typer
 
+from bccb.charge import TREATMENT
 from bccb.cli.columns import read_with_notes, takes_columns
 from bccb.cli.console import out, progress_bar, table, write_html, write_json
-from bccb.cli.options import CORES, FORMATS, SEEDS, HtmlFile, Jobs, JsonFile, Seeds, parse_seeds
+from bccb.cli.options import (
+    CORES,
+    FORMATS,
+    SEEDS,
+    Charge,
+    CostCap,
+    HtmlFile,
+    Jobs,
+    JsonFile,
+    Seeds,
+    parse_seeds,
+)
 from bccb.data import Columns
 from bccb.data.simulator import Outcome
 from bccb.errors import InputError
@@ -39,6 +51,8 @@ def command(
         bool,
         typer.Option("--visits", help="Simulated users visit (4-5 %), not convert (0.2-0.3 %)."),
     ] = False,
+    charge: Charge = TREATMENT,
+    cost_cap: CostCap = None,
     seeds: Seeds = SEEDS,
     jobs: Jobs = CORES,
     json_file: JsonFile = None,
@@ -57,6 +71,8 @@ def command(
 
     `bccb advise --budget 5000 --users 100000 --history 10000`
 
+    `bccb advise --budget 100 --users 100000 --charge conversion --cost-cap 10`
+
     `bccb advise mine.csv --treatment arm --control none --outcome sale --cost 0.5
     --budget 5000 --users 100000`
     """
@@ -65,7 +81,13 @@ def command(
     outcome: Outcome = "visit" if visits else "conversion"
     with progress_bar("running") as show:
         advice = advise(
-            budget, users, past, outcome=outcome, seeds=chosen, jobs=jobs, progress=show
+            *(budget, users, past),
+            outcome=outcome,
+            charge=charge,
+            cost_cap=cost_cap,
+            seeds=chosen,
+            jobs=jobs,
+            progress=show,
         )
     words = {"sentence": sentence(advice), "effects": worth_lines(advice), "code": code(advice)}
     write_json(json_file, {**words, **advice.figures()})

@@ -8,11 +8,14 @@ from typing import Annotated
 
 import typer
 
+from bccb.charge import CONVERSION, TREATMENT, Payment
 from bccb.cli.columns import print_notes, takes_columns
 from bccb.cli.console import notes, out, progress_bar, table, write_html, write_json
 from bccb.cli.options import (
     CORES,
     SEEDS,
+    Charge,
+    CostCap,
     DataFile,
     HtmlFile,
     Jobs,
@@ -31,6 +34,7 @@ from bccb.evaluate.live_comparison import Lateness, LiveSummary, compare_live, s
 from bccb.evaluate.trials import LoggedTrials, SimulatedTrials, Trial, WorldTrials
 from bccb.money import LEAST_COST, MICROS, budget_in_micros
 from bccb.policies import POLICIES
+from bccb.report.paying import payment_lines
 from bccb.report.result_page import comparison_page, comparison_segments
 from bccb.report.results import live_rows, summary_rows
 from bccb.report.wording import replay_lines
@@ -51,7 +55,8 @@ def command(
         list[float] | None,
         typer.Option(
             "--budget",
-            help="Money to spend; may be repeated. [default: 5000, or a tenth of the log's spend]",
+            help="Money to spend; may be repeated. [default: 5000, or a tenth of what treating "
+            "costs: in a log, or charged on conversion]",
         ),
     ] = None,
     users: Annotated[
@@ -88,6 +93,8 @@ def command(
             help="So many users later a report is too late, likewise. [default: 5 times --delay]",
         ),
     ] = None,
+    charge: Charge = TREATMENT,
+    cost_cap: CostCap = None,
     seeds: Seeds = SEEDS,
     policy: Annotated[
         list[str] | None,
@@ -99,7 +106,8 @@ def command(
 ) -> None:
     """Replay policies on a log, or on the built-in simulator, and print one table.
 
-    With --world or --delay simulated users are decided on live. Then incremental is what is really
+    With --world, --delay or --charge conversion simulated users are decided on live. Then
+    incremental is what is really
     caused, and share how much of what the oracle causes. With --delay conversions alone are
     reported, after exponential delays, and at once is the share if every outcome were known at
     once.
@@ -114,6 +122,10 @@ def command(
 
     `bccb compare --world bump --policy pooled-bayes --policy cheapest-first`
 
+    `bccb compare --world linear --charge conversion --budget 1000`
+
+    `bccb compare --world linear --cost-cap 12.5 --policy pooled-bayes --policy hybrid`
+
     `bccb compare --data criteo.parquet --preset criteo --json out.json`
 
     `bccb compare --data mine.csv --treatment arm --control none --outcome sale --cost 0.5`
@@ -124,40 +136,62 @@ def command(
         raise InputError("--delay", delay, LATE_LOG)
     trials, title, known = _trials(data, columns, users, history, drift, world)
     lateness = _lateness(delay, window, trials)
-    budgets = _budgets(budget, trials)
+    payment = Payment(charge, cost_cap)
+    if payment.on_conversion:
+        known = _knows_rates(drift, data)
+    budgets = _budgets(budget, trials, charge, seed_list[0])
     names = policy or [name for name, spec in POLICIES.items() if known or not spec.needs_effects]
     order = [(money, name) for money in budgets for name in names]
     title += f", {_count(len(seed_list), 'seed')}"
     title += f", budget {budgets[0]:,.0f}" if len(budgets) == 1 else ""
-    if lateness is None and world is None:
-        runs = compare(trials, names, budgets, seed_list, jobs)
+    if lateness is None and world is None and (data is not None or not payment.on_conversion):
+        runs = compare(trials, names, budgets, seed_list, jobs, **payment._asdict())
         replays = _made("replaying", runs, order, seed_list)
         shared = trials.log if isinstance(trials, LoggedTrials) else None
         summary = summarise(replays, shared)
-        write_json(json_file, to_json(replays, summary))
+        write_json(json_file, {**to_json(replays, summary), **payment._asdict()})
         assert isinstance(trials, LoggedTrials | SimulatedTrials)
         rows = None if shared is None else shared.users
         said = _print(
             title,
             summary_rows(summary),
             summary,
-            replay_lines(trials.users, paid_share(replays), rows),
+            [
+                *payment_lines(payment, _spent(summary)),
+                *replay_lines(trials.users, paid_share(replays), rows),
+            ],
         )
         write_html(
             html_file,
             lambda: comparison_page(
-                title, summary, said, comparison_segments(trials, summary, seed_list[0])
+                title, summary, said, comparison_segments(trials, summary, seed_list[0], payment)
             ),
         )
         return
     assert isinstance(trials, SimulatedTrials | WorldTrials)
-    live_runs = compare_live(trials, lateness, names, budgets, seed_list, jobs)
+    asked = names, budgets, seed_list, jobs
+    live_runs = compare_live(trials, lateness, *asked, **payment._asdict())
     lives = _made("deciding", live_runs, order, seed_list)
     figures = summarise_live(lives)
-    write_json(json_file, to_json(lives, figures))
+    write_json(json_file, {**to_json(lives, figures), **payment._asdict()})
     title += ", late outcomes" if lateness is not None else ""
-    said = _print(title, live_rows(figures), figures)
-    write_html(html_file, lambda: comparison_page(title, figures, said))
+    capped = cost_cap is not None
+    said = _print(
+        title, live_rows(figures, capped), figures, payment_lines(payment, _spent(figures))
+    )
+    write_html(html_file, lambda: comparison_page(title, figures, said, capped=capped))
+
+
+def _knows_rates(drift: bool, data: Path | None) -> bool:
+    """Whether the oracle can say what is charged on conversion; of simulated users it can."""
+    if drift:
+        raise InputError("--drift", drift, "left out with --charge conversion")
+    return data is None
+
+
+def _spent(summary: Sequence[Summary | LiveSummary]) -> list[tuple[str, float, float]]:
+    """The budget of each policy, and what it spent."""
+    return [(line.policy, line.budget, line.spend) for line in summary]
 
 
 def _made(
@@ -255,23 +289,29 @@ def _trials(
     return LoggedTrials(log, stream, kept), title, log.effects is not None
 
 
-def _budgets(given: list[float] | None, trials: Callable[[int], Trial]) -> list[float]:
+def _budgets(
+    given: list[float] | None, trials: Callable[[int], Trial], charge: str, seed: int
+) -> list[float]:
     """What to spend: in a log much less than it spent, or all policies would treat everybody."""
-    if not isinstance(trials, LoggedTrials):
+    if isinstance(trials, LoggedTrials):
+        spend = trials.spend(charge)
+        what, whom = "what the trial spent on as many users", "all matched users"
+    elif charge == CONVERSION:
+        assert isinstance(trials, SimulatedTrials | WorldTrials)
+        world = trials.world(seed)
+        spend = float((world.costs * world.rates[:, 1:]).mean(axis=1).sum())
+        what, whom = "what treating everybody costs", "everybody"
+    else:
         return given or [BUDGET]
-    spend = trials.spend
     if not given:
         budget = max(float(f"{SHARE * spend:.2g}"), LEAST_COST / MICROS)
-        notes.print(
-            f"budget: none given with --budget, so {budget:,g}, a tenth of what the trial spent on "
-            "as many users"
-        )
+        notes.print(f"budget: none given with --budget, so {budget:,g}, a tenth of {what}")
         return [budget]
     for money in given:
         if money >= spend:
             notes.print(
-                f"warning: a budget of {money:,g} limits nobody, because treating all matched "
-                f"users costs about {spend:,.4g}: lower --budget",
+                f"warning: a budget of {money:,g} limits nobody, because treating {whom} costs "
+                f"about {spend:,.4g}: lower --budget",
                 style="yellow",
             )
     return given

@@ -7,20 +7,27 @@ from typing import Annotated
 
 import typer
 
+from bccb.charge import CONVERSION, TREATMENT, Payment
 from bccb.cli.columns import print_notes, takes_columns
 from bccb.cli.console import out, progress_bar, table, write_html, write_json
-from bccb.cli.options import FORMATS, HtmlFile, JsonFile, check_policies
+from bccb.cli.options import FORMATS, Charge, CostCap, HtmlFile, JsonFile, check_policies
 from bccb.data import Columns
 from bccb.data.readers import read_finished
 from bccb.errors import InputError
 from bccb.evaluate.evaluation import Evaluation, evaluate_with_others, unsuitable
 from bccb.money import budget_in_micros
 from bccb.policies import POLICIES
+from bccb.report.paying import payment_lines
 from bccb.report.result_page import evaluation_page
 from bccb.report.results import evaluation_rows, headline_rows
 from bccb.report.wording import caused_lines
 from bccb.types import Log
 
+ESTIMATED_CHARGE = (
+    "What other policies would be charged is the doubly robust estimate, too, for the users that "
+    "can be compared: a log does not say who else would have converted. It may be above the "
+    "budget, which live is never exceeded. Intervals of costs allow for it; --all shows its own."
+)
 MOST_SEED = 2**32 - 1
 
 
@@ -37,6 +44,8 @@ def command(
         typer.Option("--budget", help="Money of the other policies. [default: the log's spend]"),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of the other policies' own draws.")] = 0,
+    charge: Charge = TREATMENT,
+    cost_cap: CostCap = None,
     everything: Annotated[
         bool,
         typer.Option("--all", help="Show every estimate, not only the doubly robust one."),
@@ -52,12 +61,17 @@ def command(
     the log did what they propose. Every figure has a 95 % interval; where too few users were left
     to chance there is a reason instead.
 
+    With --charge conversion the log, too, paid only for treated users who converted. What another
+    policy would be charged is then estimated, with an interval, as what it causes is.
+
     **Examples**
 
     `bccb evaluate decisions.parquet`
 
     `bccb evaluate mine.csv --treatment arm --control none --outcome sale --cost price
     --probability p --policy bccb --policy cheapest-first --budget 1000`
+
+    `bccb evaluate coupons.parquet --charge conversion --cost-cap 12.5`
     """
     check_policies(policy or [])
     if budget is not None:
@@ -69,7 +83,9 @@ def command(
     print_notes(reading, columns)
     names = [name for name in policy or POLICIES if not unsuitable(name)]
     with progress_bar("evaluating") as show:
-        evaluations = evaluate_with_others(log, names, budget, seed, progress=show)
+        evaluations = evaluate_with_others(
+            *(log, names, budget, seed), progress=show, charge=charge, cost_cap=cost_cap
+        )
     write_json(json_file, [one.figures() for one in evaluations])
     title = f"{file.name}: {log.users:,} users"
     if everything:
@@ -79,8 +95,14 @@ def command(
         out.print(table(headline_rows(evaluations), title))
     with out.remembering() as said:
         _print_meaning(evaluations[0], everything)
+        money = evaluations[0].spend if budget is None else budget
+        spent = [(one.policy, money, one.spend) for one in evaluations[1:] if not one.withheld]
+        for line in payment_lines(Payment(charge, cost_cap), spent):
+            out.print(line, highlight=False)
+        if charge == CONVERSION:
+            out.print(ESTIMATED_CHARGE, highlight=False)
         _print_notes(log, evaluations, [unsuitable(name) for name in policy or POLICIES])
-    write_html(html_file, lambda: evaluation_page(title, log, evaluations, said))
+    write_html(html_file, lambda: evaluation_page(title, log, evaluations, said, charge))
 
 
 def _print_meaning(own: Evaluation, everything: bool) -> None:

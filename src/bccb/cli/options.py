@@ -9,7 +9,9 @@ from typing import Annotated
 
 import typer
 
+from bccb.charge import charge_code
 from bccb.errors import InputError
+from bccb.money import cap_in_micros
 from bccb.policies import spec_of
 
 MOST_SEEDS = 10_000
@@ -51,6 +53,19 @@ def _check_file(option: typer.CallbackParam, path: Path | None) -> Path | None:
     return path
 
 
+def _check_charge(charge: str) -> str:
+    """Refuse a word that is no charge."""
+    charge_code(charge, "--charge")
+    return charge
+
+
+def _check_cap(cap: float | None) -> float | None:
+    """Refuse a cap of nothing, or of more than there can be."""
+    if cap is not None:
+        cap_in_micros(cap, "--cost-cap")
+    return cap
+
+
 def check_policies(names: list[str]) -> None:
     """Refuse a name that is no policy, or one that is given twice."""
     for name in names:
@@ -84,6 +99,24 @@ Jobs = Annotated[
     int,
     typer.Option(
         "--jobs", help="Processes; default all cores.", callback=_check_jobs, show_default=False
+    ),
+]
+Charge = Annotated[
+    str,
+    typer.Option(
+        "--charge",
+        metavar="WHEN",
+        help="When a cost is due: on treatment, or only on conversion.",
+        callback=_check_charge,
+    ),
+]
+CostCap = Annotated[
+    float | None,
+    typer.Option(
+        "--cost-cap",
+        metavar="MONEY",
+        help="Never pay more for one more conversion; money may be left over.",
+        callback=_check_cap,
     ),
 ]
 JsonFile = Annotated[

@@ -6,9 +6,19 @@ from typing import Annotated
 
 import typer
 
+from bccb.charge import TREATMENT
 from bccb.cli.columns import read_with_notes, takes_columns
 from bccb.cli.console import out, progress_bar, table, write_json
-from bccb.cli.options import CORES, DataFile, Jobs, JsonFile, Seeds, parse_seeds
+from bccb.cli.options import (
+    CORES,
+    Charge,
+    CostCap,
+    DataFile,
+    Jobs,
+    JsonFile,
+    Seeds,
+    parse_seeds,
+)
 from bccb.data import Columns
 from bccb.errors import InputError
 from bccb.evaluate.planning import Target, plan
@@ -30,6 +40,8 @@ def command(
     ] = None,
     data: DataFile = None,
     columns: Columns | None = None,
+    charge: Charge = TREATMENT,
+    cost_cap: CostCap = None,
     seeds: Seeds = "42:50",
     jobs: Jobs = CORES,
     json_file: JsonFile = None,
@@ -47,6 +59,9 @@ def command(
 
     `bccb plan --budget 1000 --users 20000 --rate 0.05 --effect 0.01`
 
+    `bccb plan --budget 200 --users 20000 --rate 0.05 --effect 0.01 --charge conversion
+    --cost-cap 12.5`
+
     `bccb plan --budget 1000 --users 20000 --data trial.csv --treatment arm --control none
     --outcome sale --cost 0.5`
     """
@@ -58,7 +73,14 @@ def command(
     trial = None if data is None else read_with_notes(data, columns)
     chosen = parse_seeds(seeds)
     with progress_bar("simulating") as show:
-        made = plan(budget, users, target, trial, seeds=chosen, jobs=jobs, progress=show)
+        made = plan(
+            *(budget, users, target, trial),
+            charge=charge,
+            cost_cap=cost_cap,
+            seeds=chosen,
+            jobs=jobs,
+            progress=show,
+        )
     write_json(json_file, made.figures())
     for line in plan_lines(made):
         out.print(line, style="bold", highlight=False)

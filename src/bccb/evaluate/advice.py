@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bccb import checks
+from bccb.charge import AT_ONCE, TREATMENT, Payment, payment_of
 from bccb.data.simulator import MOST_USERS, Outcome, load_model
 from bccb.errors import InputError
 from bccb.evaluate.choice import Choice, Evidence, choose
@@ -41,6 +42,7 @@ class Setting:
     features: int
     treatments: int
     outcome: Outcome | None  # of simulated users; None where a trial stands for the users
+    payment: Payment = AT_ONCE
 
     @property
     def scale(self) -> float:
@@ -91,7 +93,9 @@ class Advice:
 
     def figures(self) -> dict[str, Any]:
         """The advice in plain types."""
-        return asdict(self)
+        figures = asdict(self)
+        figures["setting"] |= figures["setting"].pop("payment")._asdict()
+        return figures
 
 
 def advise(
@@ -100,6 +104,8 @@ def advise(
     history: int | Log = 0,
     *,
     outcome: Outcome = "conversion",
+    charge: str = TREATMENT,
+    cost_cap: float | None = None,
     seeds: Sequence[int] = SEEDS,
     jobs: int = 1,
     progress: OnProgress | None = None,
@@ -108,7 +114,8 @@ def advise(
 
     Simulated users, whose ``outcome`` may be a visit, stand for the real ones. Where ``history`` is
     the log of a trial, its users do: a stream is cut from it for each seed, and the other rows are
-    history. ``jobs`` processes run the seeds, and ``progress`` is called after each run.
+    history. ``charge`` and ``cost_cap`` are those of :func:`bccb.make`. ``jobs`` processes run the
+    seeds, and ``progress`` is called after each run.
 
     >>> advise(budget=20, users=400, seeds=range(4)).recommended
     'pooled-trees'
@@ -119,11 +126,12 @@ def advise(
         trials, setting = _cut(history, money, users)
     else:
         trials, setting = _drawn(money, users, history, outcome)
+    setting = replace(setting, payment=payment_of(charge, cost_cap))
     names = rivals_of(setting.measured_history)
 
     by_seed: dict[int, list[RivalRun]] = {}
     totals = {name: np.zeros(setting.history) for name in names if setting.outcome is None}
-    work = partial(_run_seed, trials, names, setting.measured_budget)
+    work = partial(_run_seed, trials, names, setting.measured_budget, setting.payment)
     for measured in fan_out(work, list(seeds), jobs):
         for run, gains in measured:
             by_seed.setdefault(run.seed, []).append(run)
@@ -137,9 +145,13 @@ def advise(
 
 
 def _run_seed(
-    trials: Callable[[int], Trial], names: Sequence[str], budget: float, seed: int
+    trials: Callable[[int], Trial],
+    names: Sequence[str],
+    budget: float,
+    payment: Payment,
+    seed: int,
 ) -> list[tuple[RivalRun, Gains]]:
-    return list(measure(trials(seed), names, budget, seed))
+    return list(measure(trials(seed), names, budget, seed, payment))
 
 
 def _check(budget: float, users: int, seeds: Sequence[int], jobs: int) -> float:

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from bccb.assembly import assemble_for
+from bccb.charge import AT_ONCE, TREATMENT, Payment, payment_of
 from bccb.errors import FitError, InputError
 from bccb.evaluate.choice import Evidence
 from bccb.evaluate.parallel import fan_out
@@ -73,24 +74,37 @@ def compare(
     budgets: Sequence[float],
     seeds: Sequence[int],
     jobs: int = 1,
+    *,
+    charge: str = TREATMENT,
+    cost_cap: float | None = None,
 ) -> Iterator[PolicyReplay]:
     """Yield a row for each policy, budget and seed, a seed at a time as each is ready; ``jobs``
-    processes run them.
+    processes run them. ``charge`` and ``cost_cap`` are those of :func:`bccb.make`.
     """
     specs = tuple(spec_of(name) for name in policies)
-    work = partial(_run_seed, trials, specs, tuple(budgets))
+    work = partial(_run_seed, trials, specs, tuple(budgets), payment_of(charge, cost_cap))
     for rows in fan_out(work, list(seeds), jobs):
         yield from rows
 
 
 def _run_seed(
-    trials: Callable[[int], Trial], specs: Sequence[Spec], budgets: Sequence[float], seed: int
+    trials: Callable[[int], Trial],
+    specs: Sequence[Spec],
+    budgets: Sequence[float],
+    payment: Payment,
+    seed: int,
 ) -> list[PolicyReplay]:
     trial = trials(seed)
-    return [row for spec in specs for row in run(trial, spec, budgets, seed)]
+    return [row for spec in specs for row in run(trial, spec, budgets, seed, payment)]
 
 
-def run(trial: Trial, spec: Spec, budgets: Sequence[float], seed: int) -> Iterator[PolicyReplay]:
+def run(
+    trial: Trial,
+    spec: Spec,
+    budgets: Sequence[float],
+    seed: int,
+    payment: Payment = AT_ONCE,
+) -> Iterator[PolicyReplay]:
     """Replay one policy at each budget; history is learned once for all of them.
 
     A policy that cannot be fitted on its history treats nobody, and its note says why.
@@ -101,12 +115,14 @@ def run(trial: Trial, spec: Spec, budgets: Sequence[float], seed: int) -> Iterat
             raise InputError(
                 "policy", spec.name, "used on simulated users, whose effects are known"
             )
+        if payment.on_conversion:
+            raise InputError("policy", spec.name, NO_RATES)
         log = replace(log, features=log.effects, feature_names=(), encoding=None)
-    learner = _fresh(spec, trial, log, budgets[0], seed)
+    learner = _fresh(spec, trial, log, budgets[0], seed, payment)
     note = learn_history(learner, trial) if learner.needs_history else ""
     for budget in budgets:
         # nobody is worth treating where the effect is below zero
-        policy = _fresh(NOBODY if note else spec, trial, log, budget, seed)
+        policy = _fresh(NOBODY if note else spec, trial, log, budget, seed, payment)
         if policy.needs_history:
             policy.adopt(learner)
         yield PolicyReplay(spec.name, budget, seed, replay(policy, log, trial.order), note)
@@ -115,14 +131,23 @@ def run(trial: Trial, spec: Spec, budgets: Sequence[float], seed: int) -> Iterat
 NOBODY = Spec("nobody", "treats nobody", spec_of("treat-all").composition, {"effect": -1.0})
 
 
-def _fresh(spec: Spec, trial: Trial, log: Log, budget: float, seed: int) -> Policy:
+NO_RATES = (
+    "left out where costs are charged on conversion: a log does not hold the true rates; worlds "
+    "(--world) do"
+)
+
+
+def _fresh(
+    spec: Spec, trial: Trial, log: Log, budget: float, seed: int, payment: Payment
+) -> Policy:
     if spec.needs_effects:
         # a proposal is paid for only where the trial gave that treatment too
         left = budget / len(trial.order) / float(log.shares[1:].max())
         rows = trial.order
         price = exhausting_price(log.features[rows], log.costs[rows], left)
         spec = spec.changed(threshold=price)
-    return assemble_for(spec, log, budget=budget, horizon=len(trial.order), seed=seed)
+    users = len(trial.order)
+    return assemble_for(spec, log, budget=budget, horizon=users, seed=seed, payment=payment)
 
 
 def learn_history(policy: Policy, trial: Trial) -> str:

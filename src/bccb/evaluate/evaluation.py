@@ -10,7 +10,9 @@ import numpy as np
 
 from bccb.assembly import assemble_for
 from bccb.caused import Caused
+from bccb.charge import AT_ONCE, CONVERSION, TREATMENT, Payment, payment_of
 from bccb.errors import InputError
+from bccb.evaluate.charged import charged_for, charged_in_all, paid_in
 from bccb.evaluate.estimates import (
     HEADLINE,
     Estimate,
@@ -57,6 +59,9 @@ class Evaluation:
     warnings: tuple[str, ...]
     withheld: str = ""  # why the log has no support for any estimate
     caused: Caused | None = None  # of the log's own decisions, by a model and without one
+    # what proposals would be charged on conversion, as estimated for the users that the estimates
+    # are about; None where spend is known
+    charged: Interval | None = None
 
     @property
     def shown(self) -> tuple[Estimate, ...]:
@@ -75,14 +80,20 @@ class Evaluation:
     @property
     def compared_spend(self) -> float:
         """What was spent on the users whom the estimates are about."""
+        if self.charged is not None:
+            return self.charged.value
         return self.spend * (1.0 - (self.outside.spend if self.outside else 0.0))
 
     def cost_per_incremental(self, estimate: Estimate) -> Interval | None:
         """What was spent for each caused conversion; None where it may be that none was caused."""
         if estimate.low <= 0:
             return None
-        ends = estimate.incremental, estimate.high, estimate.low
-        return Interval(*(self.compared_spend / conversions for conversions in ends))
+        spend = self.charged or Interval(*[self.compared_spend] * 3)
+        return Interval(
+            spend.value / estimate.incremental,
+            spend.low / estimate.high,
+            spend.high / estimate.low,
+        )
 
     def figures(self) -> dict[str, Any]:
         """The evaluation in plain types, without estimates that the log does not support."""
@@ -93,7 +104,7 @@ class Evaluation:
         return figures
 
 
-def evaluate_log(log: Log, rates: Floats) -> Evaluation:
+def evaluate_log(log: Log, rates: Floats, charge: str = TREATMENT) -> Evaluation:
     """What the treatments of the log itself caused; ``rates`` are those of an outcome model.
 
     >>> from bccb.data import simulate
@@ -104,7 +115,8 @@ def evaluate_log(log: Log, rates: Floats) -> Evaluation:
     ['IPW 251 ± 66', 'SNIPS 243 ± 65', 'DR 270 ± 59']
     """
     treated, alone = log.actions > 0, chance_of(log, 0)
-    inside, outside = _overlap(log, log.actions, alone)
+    paid = paid_in(log, charge)
+    inside, outside = _overlap(log.actions, alone, paid)
     odds = np.zeros(log.users)
     left = inside & ~treated
     odds[left] = (1.0 - alone[left]) / alone[left]
@@ -127,7 +139,7 @@ def evaluate_log(log: Log, rates: Floats) -> Evaluation:
         treated=int(treated.sum()),
         conversions=float(log.outcomes[treated].sum()),
         learned=None,
-        spend=float(_paid(log, log.actions).sum()),
+        spend=float(paid.sum()),
         estimates=estimates,
         effective_users=effective_size(odds),
         outside=outside,
@@ -173,16 +185,27 @@ def _estimated(log: Log) -> Interval | None:
     return policy.estimate(log.features[sample], arms, len(treated))
 
 
-def evaluate_proposals(name: str, log: Log, rates: Floats, proposals: Proposals) -> Evaluation:
-    """What a policy with these proposals would have caused on the users of the log."""
+def evaluate_proposals(
+    name: str, log: Log, rates: Floats, proposals: Proposals, charge: str = TREATMENT
+) -> Evaluation:
+    """What a policy with these proposals would have caused on the users of the log.
+
+    What it would be charged on conversion is estimated, too, by the doubly robust estimate.
+    """
     wanted = proposals.actions
     asked, alone = chance_of(log, wanted), chance_of(log, 0)
-    inside, outside = _overlap(log, wanted, np.minimum(asked, alone))
+    costs = np.where(wanted > 0, log.costs[np.arange(log.users), wanted - 1], 0.0)
+    inside, outside = _overlap(wanted, np.minimum(asked, alone), costs)
     rows = np.flatnonzero(inside & (wanted > 0))
     logged, outcomes = log.actions[rows], log.outcomes[rows]
     taken = _weighted(asked[rows], logged == wanted[rows], rates[rows, wanted[rows]])
     control = _weighted(alone[rows], logged == 0, rates[rows, 0])
     estimates: tuple[Estimate, ...] = ()
+    charged, spend = None, proposals.spend
+    if charge == CONVERSION:
+        terms = charged_for(log, rows, wanted[rows], asked[rows], rates[rows, wanted[rows]])
+        charged = charged_in_all(terms)
+        spend = charged.value
     warnings, withheld = overlap_warning(outside, "users it would treat"), list[str]()
     if taken.weights.any() and control.weights.any():
         estimates = estimate_proposed(outcomes, taken, control)
@@ -199,29 +222,24 @@ def evaluate_proposals(name: str, log: Log, rates: Floats, proposals: Proposals)
         treated=int((wanted > 0).sum()),
         conversions=None,
         learned=proposals.learned,
-        spend=proposals.spend,
+        spend=spend,
         estimates=estimates,
         effective_users=min(effective_size(taken.weights), effective_size(control.weights)),
         outside=outside,
         warnings=tuple(warnings),
         withheld=" ".join(withheld),
+        charged=charged,
     )
 
 
-def _overlap(log: Log, actions: Ints, chance: Floats) -> tuple[Flags, OutsideOverlap | None]:
+def _overlap(actions: Ints, chance: Floats, paid: Floats) -> tuple[Flags, OutsideOverlap | None]:
     """The rows that are used, and the part of the treatments ``actions`` that is in the others."""
     inside = within_overlap(chance)
     if inside is None:
-        return np.ones(log.users, np.bool_), None
-    paid = _paid(log, actions)
+        return np.ones(len(actions), np.bool_), None
     lost = (actions > 0) & ~inside
     users, spend = max(1, int((actions > 0).sum())), float(paid.sum()) or 1.0
     return inside, OutsideOverlap(float(lost.sum()) / users, float(paid[lost].sum()) / spend)
-
-
-def _paid(log: Log, actions: Ints) -> Floats:
-    """What these actions cost, row by row."""
-    return np.where(actions > 0, log.costs[np.arange(log.users), actions - 1], 0.0)
 
 
 def _weighted(chance: Floats, rows: Flags, rates: Floats) -> Weighted:
@@ -237,27 +255,39 @@ def evaluate_with_others(
     budget: float | None = None,
     seed: int = 0,
     progress: OnProgress | None = None,
+    *,
+    charge: str = TREATMENT,
+    cost_cap: float | None = None,
 ) -> list[Evaluation]:
     """Evaluate the log's own decisions, then those of other policies with this budget, which is by
-    default what the log spent. ``progress`` is called after each.
+    default what the log spent. ``progress`` is called after each. ``charge`` and ``cost_cap`` are
+    those of :func:`bccb.make`; the charge is the log's, too.
     """
-    rates = outcome_rates(log)
-    evaluations = [evaluate_log(log, rates)]
+    payment, rates = payment_of(charge, cost_cap), outcome_rates(log)
+    evaluations = [evaluate_log(log, rates, charge)]
     money = evaluations[0].spend if budget is None else budget
     if not money:
         raise InputError("what this log spent", money, "above 0, or --budget given")
     for name in names:
         if progress is not None:
             progress(len(evaluations), len(names) + 1, name)
-        evaluations.append(evaluate_policy(log, rates, name, money, seed))
+        evaluations.append(evaluate_policy(log, rates, name, money, seed, payment))
     return evaluations
 
 
-def evaluate_policy(log: Log, rates: Floats, name: str, budget: float, seed: int = 0) -> Evaluation:
+def evaluate_policy(
+    log: Log,
+    rates: Floats,
+    name: str,
+    budget: float,
+    seed: int = 0,
+    payment: Payment = AT_ONCE,
+) -> Evaluation:
     """Drive a policy over the log with this budget and evaluate its proposals."""
-    spec = spec_of(name)
-    policy = assemble_for(spec, log, budget=budget, horizon=log.users, seed=SEEDS + seed)
-    return evaluate_proposals(name, log, rates, propose_on(policy, log))
+    spec, own = spec_of(name), SEEDS + seed
+    policy = assemble_for(spec, log, budget=budget, horizon=log.users, seed=own, payment=payment)
+    proposals = propose_on(policy, log, rates)
+    return evaluate_proposals(name, log, rates, proposals, payment.charge)
 
 
 def unsuitable(name: str) -> str:

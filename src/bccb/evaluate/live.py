@@ -85,8 +85,12 @@ class Best(NamedTuple):
     bound: float
 
 
-def best(world: World, budget: float, charge: str = TREATMENT) -> Best:
+def best(
+    world: World, budget: float, charge: str = TREATMENT, cost_cap: float | None = None
+) -> Best:
     """What the oracle causes in this world; it knows what a treatment will cost on average.
+
+    With a ``cost_cap`` it buys nothing that costs more for one more conversion.
 
     >>> from bccb.data.world import simulate_world
     >>> oracle = best(simulate_world(5_000, seed=1), budget=250)
@@ -97,6 +101,8 @@ def best(world: World, budget: float, charge: str = TREATMENT) -> Best:
     if charge == CONVERSION:
         costs = costs * world.rates[:, 1:]
     price = exhausting_price(effects, costs, budget / world.users)
+    if cost_cap is not None:
+        price = max(price, 1.0 / cost_cap)
     gains = effects - price * costs
     bound = float(np.maximum(gains.max(axis=1), 0.0).sum() + price * budget)
     if charge == CONVERSION:

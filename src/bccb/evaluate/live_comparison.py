@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from bccb.assembly import assemble_for
+from bccb.charge import TREATMENT, Payment, payment_of
 from bccb.data.world import World
 from bccb.evaluate.compare import NOBODY, grouped, learn_history
 from bccb.evaluate.late import exponential_delays
@@ -74,12 +75,17 @@ def compare_live(
     budgets: Sequence[float],
     seeds: Sequence[int],
     jobs: int = 1,
+    *,
+    charge: str = TREATMENT,
+    cost_cap: float | None = None,
 ) -> Iterator[LiveRun]:
     """Yield a row for each policy, budget and seed, a seed at a time as each is ready; ``jobs``
-    processes run them.
+    processes run them. ``charge`` and ``cost_cap`` are those of :func:`bccb.make`; the oracle's,
+    too.
     """
     specs = tuple(spec_of(name) for name in policies)
-    work = partial(_run_seed, trials, lateness, specs, tuple(budgets))
+    payment = payment_of(charge, cost_cap)
+    work = partial(_run_seed, trials, lateness, specs, tuple(budgets), payment)
     for rows in fan_out(work, list(seeds), jobs):
         yield from rows
 
@@ -89,12 +95,15 @@ def _run_seed(
     lateness: Lateness | None,
     specs: Sequence[Spec],
     budgets: Sequence[float],
+    payment: Payment,
     seed: int,
 ) -> list[LiveRun]:
     trial, world = trials(seed), trials.world(seed)
-    oracles = {budget: best(world, budget).run for budget in budgets}
+    oracles = {budget: best(world, budget, *payment).run for budget in budgets}
     return [
-        row for spec in specs for row in _run_policy(trial, world, spec, oracles, lateness, seed)
+        row
+        for spec in specs
+        for row in _run_policy(trial, world, spec, oracles, lateness, payment, seed)
     ]
 
 
@@ -104,15 +113,17 @@ def _run_policy(
     spec: Spec,
     oracles: dict[float, Live],
     lateness: Lateness | None,
+    payment: Payment,
     seed: int,
 ) -> Iterator[LiveRun]:
     """One policy at each budget; history is learned once for all of them."""
-    learner = _fresh(spec, trial, next(iter(oracles)), seed)
+    learner = _fresh(spec, trial, next(iter(oracles)), seed, payment)
     note = learn_history(learner, trial) if learner.needs_history else ""
     for budget, oracle in oracles.items():
         late = at_once = oracle
         if not spec.needs_effects:
-            one, other = (_fresh(NOBODY if note else spec, trial, budget, seed) for _ in range(2))
+            ready = NOBODY if note else spec
+            one, other = (_fresh(ready, trial, budget, seed, payment) for _ in range(2))
             for policy in (one, other):
                 if policy.needs_history:
                     policy.adopt(learner)
@@ -127,8 +138,9 @@ def _run_policy(
         )
 
 
-def _fresh(spec: Spec, trial: Trial, budget: float, seed: int) -> Policy:
-    return assemble_for(spec, trial.log, budget=budget, horizon=len(trial.order), seed=seed)
+def _fresh(spec: Spec, trial: Trial, budget: float, seed: int, payment: Payment) -> Policy:
+    log, users = trial.log, len(trial.order)
+    return assemble_for(spec, log, budget=budget, horizon=users, seed=seed, payment=payment)
 
 
 def summarise_live(rows: Iterable[LiveRun]) -> list[LiveSummary]:

@@ -19,6 +19,7 @@ import numpy as np
 
 from bccb import checks
 from bccb.assembly import assemble
+from bccb.charge import AT_ONCE, TREATMENT, Payment, payment_of
 from bccb.data.world import World, simulate_world
 from bccb.errors import InputError
 from bccb.evaluate.outcome_model import predict
@@ -81,6 +82,7 @@ class Plan:
     target: Target
     simulated: bool  # users of the simulator stand for the real ones, not those of a trial
     outlooks: tuple[Outlook, ...]
+    payment: Payment = AT_ONCE
 
     @property
     def usual(self) -> Outlook:
@@ -94,7 +96,8 @@ class Plan:
 
     def figures(self) -> dict[str, Any]:
         """The plan in plain types."""
-        return {**asdict(self), "target": self.target._asdict()}
+        figures = {**asdict(self), "target": self.target._asdict()}
+        return {**figures, **figures.pop("payment")._asdict()}
 
 
 def plan(
@@ -103,6 +106,8 @@ def plan(
     target: Target | None = None,
     trial: Log | None = None,
     *,
+    charge: str = TREATMENT,
+    cost_cap: float | None = None,
     seeds: Sequence[int] = SEEDS,
     jobs: int = 1,
     progress: OnProgress | None = None,
@@ -111,13 +116,15 @@ def plan(
 
     The users are those of ``trial``, drawn with replacement, or the simulator's. Everybody's odds
     of a conversion are shifted alike, so that rate and effect are those of the trial, or those of
-    ``target``; without either they are the simulator's.
+    ``target``; without either they are the simulator's. ``charge`` and ``cost_cap`` are those of
+    :func:`bccb.make`.
 
     >>> outlook = plan(budget=50, users=1_000, target=Target(0.1, 0.05), seeds=[1, 2]).usual
     >>> outlook.reserve, outlook.caused > 0, outlook.measured.low < outlook.caused
     (0.01, True, True)
     """
     budget_in_micros(checks.number("budget", budget))
+    payment = payment_of(charge, cost_cap)
     checks.whole("users", users, FEWEST, MOST_USERS)
     if not seeds:
         raise InputError("seeds", seeds, "at least one")
@@ -128,7 +135,8 @@ def plan(
     if trial is not None:
         target = _target_of(trial)
     tasks = [(reserve, seed) for reserve in RESERVES for seed in seeds]
-    work = partial(_campaign, budget, users, target, None if trial is None else _shape(trial))
+    shape = None if trial is None else _shape(trial)
+    work = partial(_campaign, budget, users, target, shape, payment)
     done: list[Campaign] = []
     for campaign in fan_out(work, tasks, jobs):
         done.append(campaign)
@@ -138,7 +146,7 @@ def plan(
     if target is None:
         world = simulate_world(min(users, SHOWN), seeds[0])
         target = Target(float(world.rates[:, 0].mean()), float(world.effects.mean()))
-    return Plan(budget, users, target, trial is None, outlooks)
+    return Plan(budget, users, target, trial is None, outlooks, payment)
 
 
 def _check_target(target: Target) -> None:
@@ -208,6 +216,7 @@ def _campaign(
     users: int,
     target: Target | None,
     shape: Shape | None,
+    payment: Payment,
     task: tuple[float, int],
 ) -> Campaign:
     """One campaign, in which every outcome is known at once."""
@@ -215,7 +224,8 @@ def _campaign(
     world = _world(users, seed, target, shape)
     spec = spec_of(DEFAULT).changed(reserve=reserve, **NEVER)
     d, K = world.features.shape[1], world.costs.shape[1]
-    policy = assemble(spec, budget=budget, horizon=users, features=d, treatments=K, seed=seed)
+    size = {"budget": budget, "horizon": users, "features": d, "treatments": K, "seed": seed}
+    policy = assemble(spec, **size, **payment._asdict())
     outcomes = (world.draws[:, None] < world.rates).astype(np.float64)
     actions = np.zeros(users, np.int64)
     for i, (x, costs) in enumerate(zip(world.features, world.costs, strict=True)):

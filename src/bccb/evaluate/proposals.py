@@ -18,6 +18,7 @@ import numpy as np
 from bccb.composition import Composition, compose
 from bccb.drivers import learn, pay, propose, see_space, see_trace, view
 from bccb.errors import StateError
+from bccb.evaluate.charged import expected_charges
 from bccb.kernels.borrow import borrow
 from bccb.kernels.counts import CHARGE, ON_CONVERSION, REMAINING, SEED, charge_of, settle
 from bccb.kernels.jit import bind, jit
@@ -74,6 +75,7 @@ def run(
     logged: Ints,
     outcomes: Floats,
     micros: Ints,
+    elsewhere: Ints,
     pays_all: bool,
     least: int,
     ends: Ints,
@@ -87,7 +89,8 @@ def run(
     """Write what is done for each user, until what is left is below ``least``; how many came.
 
     After ``ends`` users, the last of which is all of them, and where the run ends, write a row of
-    the path: users, spend, price. ``t`` users came before, with ``start`` left before the first:
+    the path: users, spend, price. ``elsewhere`` is what is charged on conversion for proposals that
+    a log did not follow. ``t`` users came before, with ``start`` left before the first:
     where a fit is due it stops, to be called again.
     """
     counts, order = borrow(counts), borrow(order)
@@ -117,8 +120,8 @@ def run(
         y = near.outcomes[i, action if near.logged[i] < 0 else 0]
         if (pays_all or known) and action > 0 and counts[CHARGE] == ON_CONVERSION:
             held = cost[action - 1]
-            expected = round(work.costs[action - 1] * MICROS)  # where the log did otherwise
-            settle(counts, held, charge_of(held, y) if known else expected)
+            charged = charge_of(held, y) if known else elsewhere[order[t], action - 1]
+            settle(counts, held, charged)
         if known:
             learn(parts, counts[SEED], x, work.z, action, y, KNOWN_WEIGHT)
         t += 1
@@ -151,8 +154,11 @@ class Course:
     seconds: float
 
 
-def propose_on(policy: Policy, log: Log) -> Proposals:
+def propose_on(policy: Policy, log: Log, rates: Floats | None = None) -> Proposals:
     """Drive ``policy`` over all users of ``log``; it pays for every proposal.
+
+    Where costs are charged on conversion and the log did otherwise, it pays what a model expects
+    whose ``rates`` are given, or else the rate of the users before.
 
     The seed of the policy must not be that of a policy that made the log: their draws would agree,
     and a proposal must not depend on the log's own draw.
@@ -166,7 +172,9 @@ def propose_on(policy: Policy, log: Log) -> Proposals:
     """
     policy.check(log.features.shape[1], log.treatments)
     order, outcomes = np.arange(log.users), log.outcomes[:, None]
-    course = drive(policy, order, log.features, log.micros, log.actions, outcomes)
+    elsewhere = expected_charges(log, rates) if policy.charges_on_conversion else None
+    logged = log.features, log.micros, log.actions, outcomes
+    course = drive(policy, order, *logged, elsewhere=elsewhere)
     return Proposals(course.actions, course.spend, int(course.matched.sum()))
 
 
@@ -179,11 +187,13 @@ def drive(
     outcomes: Floats,
     pays_all: bool = True,
     points: int = 1,
+    elsewhere: Ints | None = None,
 ) -> Course:
     """Drive ``policy`` over the users ``order``.
 
     Either ``logged`` are the actions of a log and ``outcomes``, of shape (n, 1), theirs. Or
     ``logged`` is ``KNOWN`` and ``outcomes``, of shape (n, K+1), are those of every action.
+    ``elsewhere``, of shape (n, K), is charged on conversion where the log did otherwise.
     The path has up to ``points`` rows, the last for the end of the run.
     """
     check_driven(policy)
@@ -200,7 +210,8 @@ def drive(
         np.empty((BLOCK, outcomes.shape[1])),
     )
     least = int(micros.take(order, axis=0).min())
-    users = features, logged, outcomes, micros, pays_all, least, ends, actions, matched, path, near
+    paid = micros, micros if elsewhere is None else elsewhere, pays_all, least
+    users = features, logged, outcomes, *paid, ends, actions, matched, path, near
     kernel = _compiled(policy.composition)
     start = policy.remaining_micros
     kernel(policy.counts, policy.memory, order[:0], *users, 0, start)  # compiles before the clock

@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bccb.assembly import assemble_for
+from bccb.charge import AT_ONCE, Payment
 from bccb.errors import FitError
+from bccb.evaluate.charged import charged_for, charged_in_all, running_rates
 from bccb.evaluate.outcome_model import predict
 from bccb.evaluate.proposals import propose_on
 from bccb.evaluate.replay import Gains
@@ -65,25 +67,39 @@ def rival_of(name: str, history: int) -> Spec:
 
 
 def measure(
-    trial: Trial, names: Sequence[str], budget: float, seed: int
+    trial: Trial,
+    names: Sequence[str],
+    budget: float,
+    seed: int,
+    payment: Payment = AT_ONCE,
 ) -> Iterator[tuple[RivalRun, Gains]]:
-    """Run each policy over the stream of a trial; one that cannot be fitted treats nobody."""
+    """Run each policy over the stream of a trial; one that cannot be fitted treats nobody.
+
+    What is charged on conversion is estimated (:mod:`.charged`).
+    """
     log = trial.log.take(trial.order)
     past = trial.past.take(trial.history) if len(trial.history) else None
     rates = None if log.effects is not None or past is None else _rates(past, log)
     for name in names:
         spec = rival_of(name, len(trial.history))
-        policy = assemble_for(spec, log, budget=budget, horizon=log.users, seed=seed)
+        policy = assemble_for(
+            spec, log, budget=budget, horizon=log.users, seed=seed, payment=payment
+        )
         try:
             if policy.needs_history and past is not None:
                 policy.learn(past)
         except FitError as error:
             yield RivalRun(name, seed, 0.0, 0.0, 0, f"treats nobody: {error}"), NONE
             continue
-        proposals = propose_on(policy, log)
+        proposals = propose_on(policy, log, rates)
         treated = np.flatnonzero(proposals.actions)
-        each = gains_of(log, treated, proposals.actions[treated], rates)
-        run = RivalRun(name, seed, float(each.sum()), proposals.spend, proposals.learned)
+        actions, spend = proposals.actions[treated], proposals.spend
+        each = gains_of(log, treated, actions, rates)
+        if payment.on_conversion:
+            expected = running_rates(log) if rates is None else rates
+            known = log.shares[actions], expected[treated, actions]
+            spend = charged_in_all(charged_for(log, treated, actions, *known)).value
+        run = RivalRun(name, seed, float(each.sum()), spend, proposals.learned)
         yield run, Gains(trial.order[treated], each)
 
 

@@ -7,10 +7,12 @@ from functools import lru_cache
 
 import numpy as np
 
+from bccb.charge import TREATMENT
 from bccb.data import Columns, read_log, simulate
 from bccb.data.simulator import Outcome
 from bccb.data.world import World, simulate_world
 from bccb.data.worlds import make_world, trial_in
+from bccb.evaluate.charged import paid_in
 from bccb.evaluate.replay import stream
 from bccb.types import Ints, Log
 
@@ -35,14 +37,11 @@ class LoggedTrials:
     users: int
     history: int
 
-    @property
-    def spend(self) -> float:
+    def spend(self, charge: str = TREATMENT) -> float:
         """What the trial spent on as many users, and so what treating all of them may cost: only
         where the trial treated a user is a proposal paid for.
         """
-        treated = self.log.actions > 0
-        paid = self.log.costs[treated, self.log.actions[treated] - 1]
-        return float(paid.sum()) * self.users / self.log.users
+        return float(paid_in(self.log, charge).sum()) * self.users / self.log.users
 
     def __call__(self, seed: int) -> Trial:
         """The stream is drawn without replacement; history is what comes after it."""

@@ -15,6 +15,7 @@ from bccb.experiments import (
     trust_caused,
     trust_claims,
     trust_late,
+    trust_money,
     trust_tables,
     trust_worlds,
 )
@@ -206,6 +207,42 @@ TRUST = Study(
                 trust_claims.keeps_late(findings.tables["delays"], worlds_of(findings))
             ],
             unprinted_columns=lambda setup: [f"{way}_se" for way in trust_tables.WAYS],
+        ),
+        Experiment(
+            "charged",
+            "When costs are charged on conversion",
+            "A treatment costs something only if the user converts. Budgets for 100,000 users: "
+            "60 in the world like Criteo, 1,000 in the others. Each figure is a share of what an "
+            "oracle causes that knows the true expected cost, the mean over seeds ± its standard "
+            "error. whole cost: the earlier rule, which compares the effect with the whole cost, "
+            "and has it returned without a conversion. expected cost: what is done now. spent is "
+            "the share of the budget.",
+            plan=trust_money.every_charge,
+            table=lambda setup, results: trust_money.charged_table(
+                rows_of(trust_money.every_charge(setup), results)
+            ),
+            claims=lambda findings: [
+                trust_money.reaches_the_oracle(
+                    findings.tables["charged"], len(trust_money.seeds(findings.setup))
+                )
+            ],
+        ),
+        Experiment(
+            "capped",
+            "When a conversion may cost only so much",
+            f"{DEFAULT} with a cost cap: half of what the oracle pays for the last conversion that "
+            "its budget buys, so that money is left over. relative cost is what each conversion "
+            "that was caused really cost, as a share of the cap; left the share of the budget that "
+            "bought nothing; share that of what the oracle causes with the same cap.",
+            plan=trust_money.every_cap,
+            table=lambda setup, results: trust_money.capped_table(
+                rows_of(trust_money.every_cap(setup), results)
+            ),
+            claims=lambda findings: [
+                trust_money.keeps_the_cap(
+                    findings.tables["capped"], len(trust_money.seeds(findings.setup))
+                )
+            ],
         ),
         Experiment(
             "estimators",

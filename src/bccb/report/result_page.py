@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from bccb.charge import AT_ONCE, TREATMENT, Payment
 from bccb.evaluate.advice import Advice
 from bccb.evaluate.compare import Summary
 from bccb.evaluate.evaluation import Evaluation
@@ -31,6 +32,8 @@ def comparison_page(
     summary: Sequence[Summary | LiveSummary],
     said: Sequence[str],
     more: Sequence[Section] = (),
+    *,
+    capped: bool = False,
 ) -> str:
     """Policies side by side: what they caused, by budget where there are several."""
     budgets = {line.budget for line in summary}
@@ -51,7 +54,7 @@ def comparison_page(
         name="caused",
         title="What each policy caused",
         text="At the right: the money that was spent." if len(budgets) == 1 else "",
-        rows=_comparison_rows(summary),
+        rows=_comparison_rows(summary, capped),
         figure_svg=figure,
         ours=DEFAULT,
     )
@@ -59,7 +62,10 @@ def comparison_page(
 
 
 def comparison_segments(
-    trials: Callable[[int], Trial], summary: Sequence[Summary], seed: int
+    trials: Callable[[int], Trial],
+    summary: Sequence[Summary],
+    seed: int,
+    payment: Payment = AT_ONCE,
 ) -> list[Section]:
     """Whom the best of the policies treats, in the replay of one seed with the most money."""
     most = max(line.budget for line in summary)
@@ -69,21 +75,23 @@ def comparison_segments(
     if not own:
         return []
     best = max(own, key=lambda line: line.incremental)
-    return _replayed(trials(seed), best.policy, most, seed)
+    return _replayed(trials(seed), best.policy, most, seed, payment)
 
 
-def _replayed(trial: Trial, name: str, budget: float, seed: int) -> list[Section]:
-    made = replayed(trial, name, budget, seed)
+def _replayed(trial: Trial, name: str, budget: float, seed: int, payment: Payment) -> list[Section]:
+    made = replayed(trial, name, budget, seed, payment)
     if made is None:
         return []
     who = f"Treated are those for whom {name} proposes it with {budget:,.0f}, in one replay."
-    return segment_sections(segmented(*made), who)
+    return segment_sections(segmented(*made), who, payment.charge)
 
 
-def _comparison_rows(summary: Sequence[Summary | LiveSummary]) -> list[dict[str, str]]:
+def _comparison_rows(
+    summary: Sequence[Summary | LiveSummary], capped: bool
+) -> list[dict[str, str]]:
     replays = [line for line in summary if isinstance(line, Summary)]
     lives = [line for line in summary if isinstance(line, LiveSummary)]
-    return summary_rows(replays) if replays else live_rows(lives)
+    return summary_rows(replays) if replays else live_rows(lives, capped)
 
 
 def _summary_bar(line: Summary | LiveSummary) -> Bar:
@@ -97,7 +105,11 @@ def _summary_bar(line: Summary | LiveSummary) -> Bar:
 
 
 def evaluation_page(
-    title: str, log: Log, evaluations: Sequence[Evaluation], said: Sequence[str]
+    title: str,
+    log: Log,
+    evaluations: Sequence[Evaluation],
+    said: Sequence[str],
+    charge: str = TREATMENT,
 ) -> str:
     """What the decisions of a log caused, what others would have, and what that rests on."""
     bars = [
@@ -117,7 +129,8 @@ def evaluation_page(
         ),
         _overlap_section(log, evaluations),
     ]
-    who = segment_sections(segmented(log, log.actions), "Treated are those whom this log treated.")
+    treated = "Treated are those whom this log treated."
+    who = segment_sections(segmented(log, log.actions), treated, charge)
     return page(title, said, (), [*sections, *who])
 
 
@@ -170,12 +183,18 @@ def advice_page(advice: Advice, history: Log | int, said: Sequence[str]) -> str:
     if isinstance(history, Log):
         seed = advice.runs[0].seed
         trial = LoggedTrials(history, setting.measured_users, setting.measured_history)(seed)
-        more = _replayed(trial, leading, setting.measured_budget, seed)
+        more = _replayed(trial, leading, setting.measured_budget, seed, setting.payment)
     return page(title, said, (), [first, *more], code(advice))
 
 
-def segment_sections(found: Sequence[Segmented], who: str) -> list[Section]:
-    """Who is treated and the effect by segment, a section for each treatment."""
+def segment_sections(
+    found: Sequence[Segmented], who: str, charge: str = TREATMENT
+) -> list[Section]:
+    """Who is treated and the effect by segment, a section for each treatment.
+
+    What a segment costs is left out where costs are charged on conversion: of users for whom the
+    log did otherwise it is not known.
+    """
     sections = []
     for number, one in enumerate(found, 1):
         if not one.features:
@@ -193,7 +212,7 @@ def segment_sections(found: Sequence[Segmented], who: str) -> list[Section]:
                 name=f"segments-{number}",
                 title=title,
                 text=f"{who} {average} {matters}{shown}\n{LEARNED}",
-                rows=_segment_rows(one),
+                rows=_segment_rows(one, charge),
                 figure_svg=segments(title, one),
             )
         )
@@ -203,7 +222,7 @@ def segment_sections(found: Sequence[Segmented], who: str) -> list[Section]:
 NOTHING_CLEAR = "These data do not show that it differs by any feature."
 
 
-def _segment_rows(one: Segmented) -> list[dict[str, str]]:
+def _segment_rows(one: Segmented, charge: str) -> list[dict[str, str]]:
     return [
         {
             "feature": feature.feature,
@@ -212,7 +231,7 @@ def _segment_rows(one: Segmented) -> list[dict[str, str]]:
             "effect (95 %)": f"{_points(segment.effect.value)} ({_points(segment.effect.low)} to "
             f"{_points(segment.effect.high)})",
             "treated": f"{segment.treated:.1%}",
-            "spend": f"{segment.spend:,.0f}",
+            **({"spend": f"{segment.spend:,.0f}"} if charge == TREATMENT else {}),
         }
         for feature in one.features
         for segment in feature.segments

@@ -52,8 +52,10 @@ def _replayed(line: Summary) -> dict[str, str]:
     }
 
 
-def live_rows(summary: Sequence[LiveSummary]) -> list[dict[str, str]]:
-    """The same of live runs; with late outcomes also what would be caused if they were not."""
+def live_rows(summary: Sequence[LiveSummary], capped: bool = False) -> list[dict[str, str]]:
+    """The same of live runs; with late outcomes also what would be caused if they were not, and
+    with a cost cap what each caused conversion cost.
+    """
     several = len({line.budget for line in summary}) > 1
     late = any(line.share != line.at_once for line in summary)
     return [
@@ -65,10 +67,15 @@ def live_rows(summary: Sequence[LiveSummary]) -> list[dict[str, str]]:
             **({"at once": f"{line.at_once:.3f}"} if late else {}),
             "conversions": f"{line.conversions:,.1f}",
             "spend": f"{line.spend:,.0f}",
+            **({"cost of each": _each(line)} if capped else {}),
             "treated": f"{line.treated:,.0f}",
         }
         for line in summary
     ]
+
+
+def _each(line: LiveSummary) -> str:
+    return _money(line.spend / line.incremental) if line.incremental > 0 else "none caused"
 
 
 def rival_rows(advice: Advice) -> list[dict[str, str]]:
@@ -112,7 +119,7 @@ def headline_rows(evaluations: Sequence[Evaluation]) -> list[dict[str, str]]:
         {
             "policy": one.policy,
             "treated": _count(one.treated),
-            "spend": _money(one.spend),
+            "spend": _spend(one),
             "incremental (95 %)": _incremental(one, one.headline),
             "cost of each (95 %)": _cost(one, one.headline),
         }
@@ -125,7 +132,7 @@ def evaluation_rows(evaluations: Sequence[Evaluation]) -> tuple[list[dict[str, s
     rows, policies = [], []
     for one in evaluations:
         learned = "" if one.learned is None else f", learned {_count(one.learned)}"
-        about = [one.policy, f" {_count(one.treated)} for {one.spend:,.2f}"]
+        about = [one.policy, f" {_count(one.treated)} for {_spend(one, ranged=True)}"]
         about += [f" ESS {_count(one.effective_users)}{learned}"]
         lines = [(line.method, _incremental(one, line), _cost(one, line)) for line in one.shown]
         if not lines:
@@ -209,6 +216,16 @@ def _cost(evaluation: Evaluation, line: Estimate | None) -> str:
     if line.high <= 0:
         return "none caused"
     return f"at least {_money(evaluation.compared_spend / line.high)}"
+
+
+def _spend(one: Evaluation, ranged: bool = False) -> str:
+    """What was spent; an estimate is withheld where all are, and has an interval on request."""
+    if one.charged is None:
+        return f"{one.spend:,.2f}" if ranged else _money(one.spend)
+    if one.withheld:
+        return "withheld" if one.treated else "0"
+    interval = f" ({_money(one.charged.low)} to {_money(one.charged.high)})"
+    return _money(one.spend) + (interval if ranged else "")
 
 
 def _money(value: float) -> str:

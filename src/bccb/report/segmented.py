@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bccb.assembly import assemble_for
+from bccb.charge import AT_ONCE, Payment
 from bccb.errors import InputError
 from bccb.evaluate.compare import learn_history
 from bccb.evaluate.proposals import drive
@@ -116,7 +117,9 @@ def _feature(effects: FeatureEffects, places: Ints, got: Ints, paid: Ints) -> Fe
     return FeatureFigures(effects.feature, effects.is_clear, tuple(segments))
 
 
-def replayed(trial: Trial, name: str, budget: float, seed: int) -> tuple[Log, Ints] | None:
+def replayed(
+    trial: Trial, name: str, budget: float, seed: int, payment: Payment = AT_ONCE
+) -> tuple[Log, Ints] | None:
     """The users of a stream, and what a policy proposes for them in replay.
 
     None where the policy needs what a log does not have, or cannot be fitted.
@@ -125,7 +128,8 @@ def replayed(trial: Trial, name: str, budget: float, seed: int) -> tuple[Log, In
     if spec.needs_effects:
         return None
     log, rows = trial.log, trial.order
-    policy = assemble_for(spec, log, budget=budget, horizon=len(rows), seed=seed)
+    users = len(rows)
+    policy = assemble_for(spec, log, budget=budget, horizon=users, seed=seed, payment=payment)
     if policy.needs_history and learn_history(policy, trial):
         return None
     logged = log.features, log.micros, log.actions, log.outcomes[:, None]

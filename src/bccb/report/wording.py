@@ -10,13 +10,19 @@ from bccb.evaluate.rivals import rival_of
 from bccb.evaluate.statistics import Limits
 from bccb.intervals import Interval
 from bccb.policies import CHEAPEST_FIRST, DEFAULT, NAIVE, RESPONSE_FIRST, spec_of
+from bccb.report.paying import (
+    CHARGE_ESTIMATED,
+    UNSPENT,
+    arguments_of,
+    payment_lines,
+    price_of,
+)
 
 MATTERS = {
     "effects matter": "Effects matter here",
     "effects do not matter": "Effects do not matter here, ignoring them is as good",
     "cannot tell": "These data do not show whether effects matter",
 }
-UNSPENT = 0.99  # of the budget: who treats everybody with less than this has money to spare
 RATES = {"conversion": "0.2 to 0.3 % of them convert", "visit": "4 to 5 % of them visit"}
 
 
@@ -95,6 +101,7 @@ def plan_lines(plan: Plan) -> list[str]:
         f"± {usual.estimated_reach:,.0f}; measured by random decisions alone, about {low:,.0f} to "
         f"{high:,.0f}."
     ]
+    lines += payment_lines(plan.payment, [(DEFAULT, plan.budget, usual.spend)])
     if enough is None:
         lines.append(
             f"No reserve up to {plan.outlooks[-1].reserve:g} makes the measured interval exclude 0 "
@@ -122,8 +129,8 @@ def plan_remarks(plan: Plan) -> list[str]:
     ]
     if plan.simulated:
         lines.append(
-            f"Simulated users stand for yours; treating one costs {costs.MEAN} on average. If it "
-            "costs you twice as much, ask with half the budget."
+            f"Simulated users stand for yours; {price_of(plan.payment)}. If it costs you twice as "
+            "much, ask with half the budget."
         )
     else:
         lines.append(
@@ -186,6 +193,11 @@ def remarks(advice: Advice) -> list[str]:
     """What the sentence rests on, and what to be careful about."""
     setting = advice.setting
     lines = _simulated(advice) if setting.outcome else _logged(advice)
+    lines += payment_lines(
+        setting.payment, [(rival.policy, setting.budget, rival.spend) for rival in advice.rivals]
+    )
+    if setting.payment.on_conversion:
+        lines.append(CHARGE_ESTIMATED)
     lines.append(
         "Policies were shown outcomes of those users alone for whom the trial did as they proposed "
         "(learned). Live a policy sees all: those that learn should do better than here."
@@ -205,11 +217,14 @@ def _simulated(advice: Advice) -> list[str]:
     setting = advice.setting
     each = setting.budget / setting.users
     seeds = len({run.seed for run in advice.runs})
+    share = ""
+    if not setting.payment.on_conversion:
+        share = f"{each:,.3g} per user treats {min(each / costs.MEAN, 1):.1%} of them at that cost."
+        share += " That share matters most: "
     lines = [
-        f"Simulated users stand for yours: {RATES[str(setting.outcome)]}, and treating one costs "
-        f"{costs.MEAN} on average. {each:,.3g} per user treats {min(each / costs.MEAN, 1):.1%} of "
-        "them at that cost. That share matters most: if treating costs you twice as much, ask with "
-        "half the budget.",
+        f"Simulated users stand for yours: {RATES[str(setting.outcome)]}, and "
+        f"{price_of(setting.payment)}. {share or 'What matters most: '}if it costs you twice as "
+        "much, ask with half the budget.",
         f"The figures are true effects. {seeds // 2} seeds chose, {seeds - seeds // 2} others "
         "estimate, so luck in the choice does not count.",
     ]
@@ -245,6 +260,7 @@ def code(advice: Advice) -> list[str]:
     if advice.recommended is None:
         return []
     several = f", treatments={setting.treatments}" if setting.treatments > 1 else ""
+    several += arguments_of(setting.payment)
     yours = "  # as many features as you have" if setting.outcome else ""
     lines = [
         f'policy = bccb.make("{advice.recommended}", budget={setting.budget:.15g}, '
