@@ -44,7 +44,7 @@ from the treatment at first, and knows about its harm after 500 users:
 >>> for i in range(500):
 ...     learn_estimator(state, z, i % 2, float(i % 10 == 0), 1.0)
 >>> predict(state, z, effect, np.zeros(1)), effect.round(1).tolist()
-(True, [-0.1])
+(True, [-0.2])
 """
 
 from __future__ import annotations
