@@ -347,7 +347,7 @@ def test_a_cost_that_goes_with_the_arm_is_told_for_each_treatment() -> None:
 
 def test_numbers_as_text_of_which_none_is_wrong_are_named() -> None:
     checked = check(shop(points=["1.5", "1e3", "-2.5e-07", "12345.5"] * (ROWS // 4)))
-    assert "points: numbers written as text, such as '1.5'" in said(checked)
+    assert "points is left out: numbers written as text, such as '1.5'" in said(checked)
 
 
 def test_missing_arms_and_outcomes_stop_it() -> None:

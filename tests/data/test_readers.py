@@ -210,6 +210,14 @@ def test_two_decimal_marks_in_one_file_are_refused(tmp_path: Path) -> None:
         read_log(path, Columns("arm", "none", outcome="sale", cost=1.0))
 
 
+def test_a_comma_in_the_header_of_a_file_with_semicolons_is_text(tmp_path: Path) -> None:
+    path = tmp_path / "trial.csv"
+    path.write_text("arm;sale;income, monthly\nnone;1;19,99\ncall;0;5,00\n")
+    log = read_log(path, Columns("arm", "none", outcome="sale", cost=1.0))
+    assert log.feature_names == ("income, monthly",)
+    assert log.features[:, 0].tolist() == [19.99, 5.0]
+
+
 def test_a_semicolon_in_a_file_with_commas_is_text(tmp_path: Path) -> None:
     path = tmp_path / "trial.csv"
     path.write_text("arm,sale,a;b\nnone,1,x;y\ncall,0,z\n")

@@ -9,13 +9,7 @@ from scipy import special
 
 from bccb.estimators import pooled_prior
 from bccb.estimators.pooled_logistic import learn_estimator
-from bccb.estimators.pooled_prior import (
-    AT_ONCE,
-    FADES,
-    State,
-    learn_variances,
-    outcomes_between,
-)
+from bccb.estimators.pooled_prior import AT_ONCE, State, learn_variances, outcomes_between
 from bccb.types import Floats, Ints
 
 
@@ -123,8 +117,8 @@ def test_a_weight_that_matters_widens_its_own_prior_and_no_other(seed: int, size
     n, slopes = sized(20_000, 6_000), np.array([0.9, 0.0, 0.0, 0.0])
     default = DEFAULTS["lift_variation"] ** 2 / 4
     learned = taught(fresh(4, 1), *varied(n, slopes, seed)).variances[0]
-    assert learned[0] > 10.0 * default
-    assert (learned[1:4] < default).all()
+    assert learned[0] > 20.0 * default
+    assert (learned[1:4] < 3.0 * default).all()  # they are learned with an error, which counts
 
 
 def test_a_wider_prior_lets_weights_go_where_the_data_say(sized: Sized) -> None:
@@ -134,13 +128,6 @@ def test_a_wider_prior_lets_weights_go_where_the_data_say(sized: Sized) -> None:
         state = taught(fresh(4, 1, prior_strength=strength), *varied(n, slopes, 1))
         errors[strength] = np.abs(state.theta[-6:-2] - slopes).mean()
     assert errors[1.0] < errors[1e9]
-
-
-def test_the_default_of_features_falls_once_there_is_much_evidence() -> None:
-    state = taught(fresh(4, 1, prior_strength=1e9), *varied(4_550, np.full(4, 0.9), 1))
-    of_features = DEFAULTS["lift_variation"] ** 2 / 4 * FADES / 4_500  # as of the last update
-    np.testing.assert_allclose(state.variances[0, :4], of_features, rtol=1e-6)
-    np.testing.assert_allclose(state.variances[0, 4], DEFAULTS["lift_slope"] ** 2, rtol=1e-6)
 
 
 def test_a_strong_prior_is_not_changed() -> None:

@@ -71,13 +71,13 @@ def test_criteo_incremental_conversions_are_four_times_those_of_the_paper(
 def test_hillstrom_visits_fall_short_with_the_same_defaults() -> None:
     """Expected: at least 1,100. pooled-bayes with prior_strength=5 and optimism=1 reaches 1,116.
 
-    But it causes no more: 376 visits, and 383 with the defaults, which reach 1,011.
+    But it causes no more: 376 visits, and 385 with the defaults.
     """
     assert FOLDER is not None
     columns = replace(preset("hillstrom"), treatments=("Womens E-Mail",))
     log = read_log(Path(FOLDER) / "hillstrom.csv.gz", columns)
     (line,) = summarise(run(log, log.users, [2_135.0], [DEFAULT]))
-    assert line.conversions >= 1_000
+    assert line.conversions >= 1_040
     assert line.incremental >= 375
     assert line.conversions_deviation is not None
     assert line.conversions_deviation <= 60

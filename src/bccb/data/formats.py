@@ -60,12 +60,12 @@ def _scan_csv(path: Path) -> pl.LazyFrame:
 
 
 def _separator(path: Path) -> str:
-    """What separates the names in the header of a CSV file: the first of the marks that does."""
+    """What separates the names in the header of a CSV file: the mark that gives most of them.
+
+    The others may stand within names.
+    """
     scan = partial(load_polars().scan_csv, path, glob=False, infer_schema_length=0)
-    for mark in SEPARATORS:
-        if len(scan(separator=mark).collect_schema()) > 1:
-            return mark
-    return ","
+    return max(SEPARATORS, key=lambda mark: len(scan(separator=mark).collect_schema()))
 
 
 def _original(name: str) -> str:

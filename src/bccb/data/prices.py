@@ -162,7 +162,7 @@ def _usual(column: Profile, arm: Arm) -> tuple[float, ...] | None:
 
 def _listed(prices: tuple[float, ...], arm: Arm) -> str:
     """Which price is whose: --cost has them in the order of the arms, which is easy to mistake."""
-    *most, last = (f"{p:g} for {name!r}" for p, name in zip(prices, arm.treatments, strict=True))
+    *most, last = (f"{p:.15g} for {name!r}" for p, name in zip(prices, arm.treatments, strict=True))
     return f"{', '.join(most)} and {last}" if most else last
 
 

@@ -25,14 +25,10 @@ does not change their order, but a treatment that may have an effect is tried, a
 bad by chance stays in play. The spread of
 tau_k is that of its difference from the average effect t_k of the users treated so far,
 
-    spread_k^2 = n_k^2 g' S_kk g,    g = sigma'(at that lift) r - max(tau_k / t_k, 0) G,
+    spread_k^2 = g' S_kk g,    g = sigma'(at that lift) r - max(tau_k / t_k, 0) mean gradient:
 
-with G the mean of their sigma' r: because a factor common to all effects would raise the price as
-well, and needs no exploration. Nor does w, which is learned from every user, whatever the action.
-While t_k is less than two standard errors above zero, those who are treated may be the wrong ones,
-and where nobody converts nothing more would be learned. So exploration is wider until then,
-
-    n_k = 1 + 3 max(1 - max(v_k . G, 0) / 2 (G' S_kk G)^(1/2), 0).
+because a factor common to all effects would raise the price as well, and needs no exploration. Nor
+does w, which is learned from every user, whatever the action.
 
 A fifth of the users who are left alone convert, and no treated ones. The model expects a small gain
 from the treatment at first, and knows about its harm after 500 users:
@@ -73,8 +69,7 @@ from bccb.types import Floats
 FAR, NEAR, NEAR_BASE = 5.0, 1.0, 2.0  # standard deviations at which features are cut
 SCALE = 1.5  # gives a feature that is cut at NEAR a standard deviation of about 1
 FLAT = 40.0  # beyond +-40, sigma is 0 or 1 to the last digit
-DOUBTFUL = 3.0  # times more optimism and exploration where a treatment does not seem to work
-SURE = 2.0  # standard errors from which an average effect is above zero
+DOUBTFUL = 3.0  # times more optimism about a treatment that does not seem to work
 FEW = 10  # treated users before an average effect is used
 MEMORY = 2_000.0  # users over which averages run
 
@@ -123,17 +118,6 @@ def raised(estimator: State, constant: int) -> float:
 
 
 @jit
-def widened(estimator: State, k: int) -> float:
-    """How many times wider to explore while treatment k + 1 may not work: n_k."""
-    at, gradient = estimator.u.shape[0] + k * estimator.r.shape[0], estimator.gradient[k]
-    error = math.sqrt(max(quadratic(estimator.covariance, at, gradient), 0.0))
-    if error == 0.0:
-        return 1.0
-    sure = max(span_dot(estimator.theta, at, gradient) / error, 0.0) / SURE
-    return float(1.0 + DOUBTFUL * max(1.0 - sure, 0.0))
-
-
-@jit
 def predict(estimator: State, z: Floats, effect: Floats, spread: Floats) -> bool:
     """tau_k, and the spread of its difference from the average effect."""
     base = write_inputs(estimator, z)
@@ -152,7 +136,7 @@ def predict(estimator: State, z: Floats, effect: Floats, spread: Floats) -> bool
         slope = p * (1.0 - p)
         for j in range(q):
             g[j] = slope * r[j] - times * estimator.gradient[k, j]
-        spread[k] = widened(estimator, k) * math.sqrt(max(quadratic(S, at, g), 0.0))
+        spread[k] = math.sqrt(max(quadratic(S, at, g), 0.0))
     return True
 
 
@@ -305,10 +289,10 @@ PARAMETERS = {
         0.3, 1e-6, 1e3, "how far the average lift may be from that, in logits"
     ),
     "lift_variation": Parameter(
-        0.3,
+        0.1,
         1e-6,
         1e3,
-        "how much lifts are expected to differ between users at first, in logits; raise it where "
+        "how much lifts are expected to differ between users, in logits; raise it where "
         "some are surely harmed",
     ),
     "lift_slope": Parameter(

@@ -6,10 +6,6 @@ it takes a step of expectation maximisation, where the default counts like prior
 
     variance_i <- (prior_strength default_i + theta_i^2 + S_ii) / (prior_strength + 1).
 
-The default of a feature is wide at first, so that a short campaign can learn who responds. After
-FADES outcomes it falls with their number: a feature that has not shown an effect by then has none
-worth knowing, and many small wrong ones would cost more.
-
 A weight without evidence stays near zero, and one with evidence is soon free to grow, as under a
 prior with heavy tails (Student's t; MacKay 1994 and Tipping 2001 call it automatic relevance
 determination). Mean and covariance follow the new prior weight by weight; in a wide model only
@@ -35,7 +31,6 @@ from bccb.types import Floats
 
 PRIOR_INTERCEPT, PRIOR_INTERCEPT_SPREAD = -3.0, 4.0  # rates from 0.002 % to 99 %
 EVERY, MOST_EVERY = 100.0, 500.0  # outcomes between two updates of the prior variances
-FADES = 3_000.0  # outcomes from which the default variance of features falls
 PER_WEIGHT = 8.0  # such outcomes for each weight, so that updates cost little beside learning
 AT_ONCE = 2_000_000  # numbers of the covariance that such an update may change per outcome
 LEAST_VARIANCE, MOST_WEIGHT = 1e-30, 1e9  # far beyond what any prior leads to
@@ -111,15 +106,9 @@ def is_sound(state: Any, prior: Prior) -> bool:
 
 @jit
 def default_variance(state: Any, place: int) -> float:
-    """The default variance of the weight at a place of r(z): a feature, or the base score."""
+    """The first prior variance of the weight at a place of r(z): a feature, or the base score."""
     d = state.r.shape[0] - 2
-    return float(state.lift_slope**2 if place == d else of_feature(state, d))
-
-
-@jit
-def of_feature(state: Any, d: int) -> float:
-    """The default variance of one of d features, after the outcomes learned so far."""
-    return float(state.lift_variation**2 / d * min(1.0, FADES / max(state.base[0], 1.0)))
+    return float(state.lift_slope**2 if place == d else state.lift_variation**2 / d)
 
 
 @jit

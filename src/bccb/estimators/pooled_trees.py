@@ -30,7 +30,7 @@ from bccb.estimators.pooled_logistic import (
     write_base,
     write_features,
 )
-from bccb.estimators.pooled_prior import Prior, of_feature, prior_mean
+from bccb.estimators.pooled_prior import Prior, prior_mean
 from bccb.estimators.pooled_prior import prior_variance as pooled_variance
 from bccb.estimators.trees import raw_score, value_of
 from bccb.kernels.component import FIRST_FIT, Component, Parameter
@@ -156,11 +156,11 @@ def write_lift(state: State, k: int) -> None:
 
 @jit
 def default_variance(state: State, place: int) -> float:
-    """The default variance at a place of r(z): a feature, the base score, the lift score."""
+    """The first prior variance at a place of r(z): a feature, the base score, the lift score."""
     d = state.r.shape[0] - 3
     if place == d + 1:
         return state.lift_score_spread**2
-    return state.lift_slope**2 if place == d else of_feature(state, d)
+    return state.lift_slope**2 if place == d else state.lift_variation**2 / d
 
 
 @jit

@@ -118,6 +118,7 @@ class Watched:
     def __init__(self, page: Page) -> None:
         self.page = page
         self.complaints: list[str] = []
+        self._expected: tuple[str, ...] = ()
         self.asked: list[str] = []
         self.under_way = self.most_under_way = 0
         page.on("console", lambda line: self._hear(line.type, line.text))
@@ -127,7 +128,17 @@ class Watched:
         page.on("requestfailed", lambda request: self._end(request.url))
         page.set_default_timeout(SHOWING)
 
+    def expect_refusals(self, *reasons: str) -> None:
+        """The browser reports each request that fails; these are what the test is about.
+
+        Said beforehand: a report may come after the last line of the test.
+        """
+        self._expected = reasons
+
     def _hear(self, kind: str, text: str) -> None:
+        refused = text.startswith("Failed to load resource")
+        if refused and any(reason in text for reason in self._expected):
+            return
         if kind in ("error", "warning"):
             self.complaints.append(text)
 
