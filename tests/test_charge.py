@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import bccb
+from bccb.charge import Payment
 from bccb.data.worlds import make_world
 from bccb.errors import InputError
 from bccb.evaluate.late import exponential_delays
@@ -130,7 +131,7 @@ def test_late_outcomes_return_money_when_windows_end() -> None:
 
 def test_the_oracle_stays_below_the_bound_and_its_budget() -> None:
     world = make_world("linear", 20_000, 1)
-    oracle = best(world, 100.0, "conversion")
+    oracle = best(world, 100.0, Payment("conversion"))
     assert 99.0 < oracle.run.spend <= 100.0
     assert 0.99 * oracle.bound < oracle.run.value <= oracle.bound
     assert best(world, 100.0).run.value < oracle.run.value

@@ -22,7 +22,7 @@ from bccb.kernels.counts import SEED, TREATMENTS
 from bccb.kernels.delay import AGES, Delay, bin_of, refresh, view_delay, weight_after
 from bccb.kernels.jit import jit
 from bccb.kernels.scaling import standardise as prepare
-from bccb.kernels.slots import keep_in_store, note_unknown
+from bccb.kernels.slots import gain_of, keep_in_store, note_unknown
 from bccb.types import Floats, Ints
 
 BEGAN, LAST, TOO_LATE, PASSED = range(4)  # places in marks; PASSED is the first of AGES
@@ -163,6 +163,6 @@ def end(
     place = number % ring.at.shape[0]
     add_weight(parts, known, ring, place, outcome, 1.0 - ring.weight[place], z)
     arm, x = ring.arm[place], ring.x[place]
-    keep_in_store(parts.store, counts[SEED], number, x, arm, outcome, 1.0)
-    ring.state[place] = bin_of(known, at - ring.at[place]) + 1 if outcome > 0.0 else ENDED
+    keep_in_store(parts.store, counts[SEED], number, x, arm, gain_of(outcome), 1.0)
+    ring.state[place] = bin_of(known, at - ring.at[place]) + 1 if outcome != 0.0 else ENDED
     note_unknown(parts.pacer, unknown_share(known, marks))

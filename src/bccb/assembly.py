@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 
 import numpy as np
 
 from bccb import checks
-from bccb.charge import AT_ONCE, TREATMENT, Payment, charge_code
+from bccb.charge import AT_ONCE, TREATMENT, Payment, charge_code, share_in_millionths
+from bccb.composition import Composition
 from bccb.errors import InputError
 from bccb.kernels import counts as count
 from bccb.kernels.component import FIRST_FIT
 from bccb.kernels.counts import MOST_FEATURES, MOST_MEMORY, MOST_TREATMENTS, MOST_USERS
 from bccb.kernels.store import view_store
 from bccb.money import budget_in_micros, cap_in_micros
+from bccb.outcome import Kind, kind_of
 from bccb.pending import Pending
 from bccb.policy import Policy
 from bccb.spec import Spec
@@ -31,9 +34,12 @@ def assemble(
     window: float | None = None,
     cost_cap: float | None = None,
     charge: str = TREATMENT,
+    share: float | None = None,
+    outcome: str = Kind.CONVERSION,
+    largest: float | None = None,
 ) -> Policy:
     """A new policy from any spec, in the table of policies or not."""
-    name, composition = spec.name, spec.composition
+    name, composition = spec.name, composition_for(spec, outcome)
     d = checks.whole("features", features, 0, MOST_FEATURES)
     K = checks.whole("treatments", treatments, 1, MOST_TREATMENTS)
     if spec.needs_effects and d < K:
@@ -47,6 +53,12 @@ def assemble(
     if cost_cap is not None:
         counts[count.CAP] = cap_in_micros(checks.number("cost_cap", cost_cap))
     counts[count.CHARGE] = charge_code(charge)
+    counts[count.SHARE] = share_in_millionths(share, charge)
+    if largest is not None:
+        counts[count.LARGEST] = budget_in_micros(checks.number("largest", largest), "largest")
+    for field, given in (("share", share), ("largest", largest)):
+        if given is not None and not composition.amounts:
+            raise InputError(field, given, 'left out: it is about amounts, with outcome="amount"')
     if spec.needs_history:
         counts[count.HISTORY] = count.NOT_LEARNED
     counts[count.AT_ESTIMATOR :] = offsets = composition.offsets(d, K)
@@ -70,6 +82,17 @@ def assemble(
     return Policy(name, composition, counts, memory, secrets.token_hex(8), {}, pending)
 
 
+def composition_for(spec: Spec, outcome: str) -> Composition:
+    """What a policy is made of for outcomes of this kind; refused where it cannot learn them."""
+    if kind_of(outcome) is Kind.CONVERSION:
+        return spec.composition
+    if not spec.composition.takes_amounts:
+        raise InputError(
+            "outcome", "amount", f"conversions: {spec.name} learns rates only; use pooled-trees"
+        )
+    return replace(spec.composition, amounts=True)
+
+
 def assemble_for(
     spec: Spec,
     log: Log,
@@ -80,5 +103,13 @@ def assemble_for(
     payment: Payment = AT_ONCE,
 ) -> Policy:
     """A new policy for users like those of a log: with its features and treatments."""
-    size = {"features": log.features.shape[1], "treatments": log.treatments}
-    return assemble(spec, budget=budget, horizon=horizon, seed=seed, **size, **payment._asdict())
+    return assemble(
+        spec,
+        budget=budget,
+        horizon=horizon,
+        features=log.features.shape[1],
+        treatments=log.treatments,
+        seed=seed,
+        outcome=log.kind,
+        **payment._asdict(),
+    )

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from bccb import checks
 from bccb.errors import InputError
 from bccb.kernels.counts import ON_CONVERSION, ON_TREATMENT
-from bccb.money import cap_in_micros
+from bccb.money import MICROS, cap_in_micros
 
 TREATMENT, CONVERSION = "treatment", "conversion"
 CODES = {TREATMENT: ON_TREATMENT, CONVERSION: ON_CONVERSION}
@@ -18,6 +18,7 @@ class Payment(NamedTuple):
 
     charge: str = TREATMENT
     cost_cap: float | None = None
+    share: float | None = None  # of the amount, that is charged; what the treatment costs at most
 
     @property
     def on_conversion(self) -> bool:
@@ -28,16 +29,33 @@ class Payment(NamedTuple):
 AT_ONCE = Payment()
 
 
-def payment_of(charge: str, cost_cap: float | None) -> Payment:
+def payment_of(charge: str, cost_cap: float | None, share: float | None = None) -> Payment:
     """How treatments are paid for; checked.
 
     >>> payment_of("conversion", None).on_conversion
     True
     """
-    charge_code(charge)
+    share_in_millionths(share, charge)
     if cost_cap is not None:
         cap_in_micros(checks.number("cost_cap", cost_cap))
-    return Payment(charge, cost_cap)
+    return Payment(charge, cost_cap, share)
+
+
+def share_in_millionths(share: float | None, charge: str, field: str = "share") -> int:
+    """The share of an amount that is charged, in millionths; 0 for none; checked.
+
+    >>> share_in_millionths(0.2, "conversion")
+    200000
+    """
+    code = charge_code(charge)
+    if share is None:
+        return 0
+    number = checks.number(field, share)
+    if not 1 <= number * MICROS <= MICROS:
+        raise InputError(field, share, "above 0 and at most 1")
+    if code != ON_CONVERSION:
+        raise InputError(field, share, 'left out: a share of the amount needs charge="conversion"')
+    return round(number * MICROS)
 
 
 def charge_code(charge: str, field: str = "charge") -> int:

@@ -13,6 +13,7 @@ from bccb import ageing, drivers, estimated
 from bccb.errors import InputError
 from bccb.estimators import ESTIMATORS
 from bccb.explorers import EXPLORERS
+from bccb.kernels import amounts
 from bccb.kernels.component import Component
 from bccb.kernels.jit import bind
 from bccb.kernels.sample import SAMPLE, keep_in_sample
@@ -23,24 +24,25 @@ from bccb.pacers import PACERS
 
 # in this order, because each may call those before it
 TEMPLATES: tuple[Callable[..., Any], ...] = (
-    *(drivers.view, drivers.expected_cost, drivers.propose),
+    *(drivers.view, drivers.expected_cost, drivers.value, drivers.propose),
     *(drivers.learn_evidence, drivers.learn),
     *(drivers.pay, drivers.decide, drivers.decide_many),
     *(drivers.observe, drivers.observe_many, drivers.absorb, drivers.rehearse),
     *(drivers.probability, drivers.probabilities),
     *(ageing.add_weight, ageing.age, ageing.end),
-    *(estimated.sum_over, estimated.write_effects),
+    *(estimated.value_effect, estimated.sum_over, estimated.sum_values, estimated.write_effects),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """Estimator x explorer x pacer, by name, and whether the rule uses the cost."""
+    """Estimator x explorer x pacer, by name, whether the rule uses the cost, and the outcomes."""
 
     estimator: str
     explorer: str
     pacer: str
     cost_aware: bool = True
+    amounts: bool = False  # whether outcomes are amounts of money
 
     @property
     def components(self) -> tuple[Component, Component, Component]:
@@ -55,12 +57,28 @@ class Composition:
     @property
     def has_posterior(self) -> bool:
         """Whether the estimator can sum effects, with their uncertainty."""
-        return "sum_effects" in self.components[0].kernels
+        return ("effect_of" if self.amounts else "sum_effects") in self.components[0].kernels
 
     @property
     def explains(self) -> bool:
         """Whether the estimator tells each user's effect, with what it depends on."""
         return "effect_of" in self.components[0].kernels
+
+    @property
+    def takes_amounts(self) -> bool:
+        """Whether it can decide by amounts of money.
+
+        Models of rates need standardised features to learn amounts from. Explorers that learn rates
+        of their own cannot draw amounts.
+        """
+        estimator, explorer, _ = self.components
+        scaled = "rate_of" not in estimator.kernels or estimator.reads != "raw"
+        return scaled and "learn_explorer" not in explorer.kernels
+
+    @property
+    def learns_amounts(self) -> bool:
+        """Whether it learns what a conversion is worth, beside the estimator's rates."""
+        return self.amounts and "rate_of" in self.components[0].kernels
 
     @property
     def refitted(self) -> bool:
@@ -77,6 +95,9 @@ class Composition:
         try:
             made = cls(**kept)
             known = len(made.components) == 3 and isinstance(made.cost_aware, bool)
+            known = (
+                known and made.amounts in (False, True) and (made.takes_amounts or not made.amounts)
+            )
         except (TypeError, KeyError):
             known = False
         if not known:
@@ -87,11 +108,13 @@ class Composition:
     def name(self) -> str:
         """A name that no other composition has."""
         cost = "cost-aware" if self.cost_aware else "cost-blind"
-        return f"{self.estimator}__{self.explorer}__{self.pacer}__{cost}"
+        kind = "__amounts" if self.amounts else ""
+        return f"{self.estimator}__{self.explorer}__{self.pacer}__{cost}{kind}"
 
     def offsets(self, d: int, K: int) -> list[int]:
-        """Where the estimator, the explorer and the pacer begin in the memory, and end."""
+        """Where the estimator, the explorer, the pacer and the amounts begin, and end."""
         sizes = [SCALER.size(d), *(part.layout.size(d, K) for part in self.components)]
+        sizes.append(amounts.AMOUNTS.size(d, K) if self.learns_amounts else 0)
         return [int(at) for at in np.cumsum(sizes)]
 
     def memory_size(self, d: int, K: int) -> int:
@@ -130,6 +153,10 @@ def compose(composition: Composition) -> dict[str, Any]:
         **explorer.kernels,
         **pacer.kernels,
     }
+    if composition.amounts:
+        kernels["gain_of"] = amounts.gain_of
+    if composition.learns_amounts:
+        kernels |= {"AMOUNTS": True, **amounts.KERNELS}
     if composition.has_posterior:
         kernels |= {"view_sample": SAMPLE.view, "keep_in_sample": keep_in_sample}
     if composition.refitted:

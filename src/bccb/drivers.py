@@ -22,12 +22,16 @@ from bccb.kernels.rng import key_of, uniform
 from bccb.kernels.scaling import see, view_scaler
 from bccb.kernels.scaling import standardise as prepare
 from bccb.kernels.slots import (
+    amount_of,
     chance,
+    charged_share,
     explore,
     fit_is_due,
     forecast,
+    gain_of,
     keep_in_sample,
     keep_in_store,
+    learn_amount,
     learn_estimator,
     learn_explorer,
     note_arrival,
@@ -36,6 +40,8 @@ from bccb.kernels.slots import (
     price,
     rate_of,
     reserve,
+    unit_of,
+    view_amounts,
     view_estimator,
     view_explorer,
     view_pacer,
@@ -55,7 +61,7 @@ RESERVED = 1 << 20  # the lane of the draw for a random choice, beyond those of 
 REHEARSAL = 1 << 60  # number of the draws for those rows: no decision has it
 
 AT_ONCE = 0  # instead of the number of a decision: the user did not wait for the outcome
-COST_AWARE = True
+COST_AWARE, AMOUNTS = True, False
 
 
 class Parts(NamedTuple):
@@ -65,6 +71,7 @@ class Parts(NamedTuple):
     estimator: Any
     explorer: Any
     pacer: Any
+    amounts: Any
     sample: Any
     store: Any
     explorer_memory: Floats
@@ -80,7 +87,8 @@ def view(counts: Ints, memory: Floats) -> Parts:
         view_scaler(memory[: counts[count.AT_ESTIMATOR]], d),
         view_estimator(memory[counts[count.AT_ESTIMATOR] : counts[count.AT_EXPLORER]], d, K),
         view_explorer(explorer_memory, d, K),
-        view_pacer(memory[counts[count.AT_PACER] : counts[count.END]], d, K),
+        view_pacer(memory[counts[count.AT_PACER] : counts[count.AT_AMOUNTS]], d, K),
+        view_amounts(memory[counts[count.AT_AMOUNTS] : counts[count.END]], d, K),
         view_sample(memory[counts[count.END] :], d),
         view_store(memory, d, K),
         explorer_memory,
@@ -106,9 +114,24 @@ def see_space(counts: Ints, space: Floats) -> Space:
 def expected_cost(counts: Ints, parts: Parts, z: Floats, k: int, cost: int) -> float:
     """What treatment k + 1 is expected to cost a user with prepared features z, in currency."""
     if counts[count.CHARGE] == count.ON_CONVERSION:
-        rate = rate_of(parts.estimator, z, k + 1)
-        return float(max(rate * (cost / MICROS), LEAST_COST / MICROS))
+        rate, most = rate_of(parts.estimator, z, k + 1), cost / MICROS
+        if counts[count.SHARE] > 0:
+            most = charged_share(parts.amounts, z, k + 1, counts[count.SHARE] / MICROS, most)
+        return float(max(rate * most, LEAST_COST / MICROS))
     return float(cost / MICROS)
+
+
+@jit
+def value(parts: Parts, z: Floats, effect: Floats, spread: Floats) -> None:
+    """Turn effects on conversions into effects on their value, in units.
+
+    P_k m_k - P_0 m_0 = m_k (P_k - P_0) + P_0 (m_k - m_0), with amounts m_k.
+    """
+    rate_0, amount_0 = rate_of(parts.estimator, z, 0), amount_of(parts.amounts, z, 0)
+    for k in range(effect.shape[0]):
+        amount = amount_of(parts.amounts, z, k + 1)
+        effect[k] = amount * effect[k] + rate_0 * (amount - amount_0)
+        spread[k] *= abs(amount)
 
 
 @jit
@@ -128,10 +151,12 @@ def propose(
     forecast(parts.pacer, to_come, t == 1)
     time = max(T - counts[count.SINCE], 1)
     lam = price(parts.pacer, expected / counts[count.PLANNED], (T - t) / time)
-    lam = max(lam, count.least_price(counts))
+    lam = max(lam, count.least_price(counts) / unit_of(parts.amounts))
     see(parts.scaler, x)
     prepare(parts.scaler, x, space.z)
     ready = predict(parts.estimator, space.z, space.effect, trace.spread)
+    if AMOUNTS:
+        value(parts, space.z, space.effect, trace.spread)
     explore(parts.explorer, seed, t, trace.spread, ready, space.bonus)
 
     best, score = 0, -math.inf
@@ -189,8 +214,10 @@ def named(even: Floats, drawn: float) -> int:
 @jit
 def learn_evidence(parts: Parts, z: Floats, action: int, a: float, b: float) -> None:
     """Learn evidence (a, b) of an action on a user with prepared features z."""
-    learn_estimator(parts.estimator, z, action, a, b)
-    learn_explorer(parts.explorer, action, a, b)
+    gain = gain_of(a)
+    learn_estimator(parts.estimator, z, action, gain, b)
+    learn_explorer(parts.explorer, action, gain, b)
+    learn_amount(parts.amounts, z, action, a)
     note_learned(parts.store, b)
 
 
@@ -198,7 +225,7 @@ def learn_evidence(parts: Parts, z: Floats, action: int, a: float, b: float) -> 
 def learn(parts: Parts, seed: int, x: Floats, z: Floats, action: int, a: float, b: float) -> None:
     """Learn the final evidence (a, b) of an action on a user with features x, prepared as z."""
     learn_evidence(parts, z, action, a, b)
-    keep_in_store(parts.store, seed, AT_ONCE, x, action, a, b)
+    keep_in_store(parts.store, seed, AT_ONCE, x, action, gain_of(a), b)
 
 
 @jit
@@ -228,8 +255,8 @@ def decide(
     copy(left.x, x)
     copy(left.explorer, parts.explorer_memory)
     action, lam, score = propose(counts, parts, x, costs, left, work)
-    paid = pay(counts, parts, x, costs, action)
-    return int(counts[count.NUMBER]), action, paid, lam, score
+    paid, unit = pay(counts, parts, x, costs, action), unit_of(parts.amounts)
+    return int(counts[count.NUMBER]), action, paid, unit * lam, unit * score
 
 
 @jit
@@ -314,6 +341,8 @@ def rehearse(counts: Ints, memory: Floats, x: Floats, costs: Ints, space: Floats
     for i in range(max(n - RECENT, 0), n):
         prepare(parts.scaler, x[i], z)
         if predict(parts.estimator, z, work.effect, spread):
+            if AMOUNTS:
+                value(parts, z, work.effect, spread)
             number = REHEARSAL + before + i
             explore(parts.explorer, counts[count.SEED], number, spread, True, work.bonus)
             for k in range(K):

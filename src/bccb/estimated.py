@@ -18,14 +18,26 @@ from typing import Any
 import numpy as np
 
 from bccb.intervals import QUANTILE, Interval
-from bccb.kernels.counts import AT_ESTIMATOR, AT_EXPLORER, FEATURES, TREATMENTS
+from bccb.kernels.amounts import variance_of, write_input
+from bccb.kernels.counts import AT_AMOUNTS, AT_ESTIMATOR, AT_EXPLORER, END, FEATURES, TREATMENTS
 from bccb.kernels.jit import jit
+from bccb.kernels.linalg import quadratic
 from bccb.kernels.scaling import standardise as prepare
 from bccb.kernels.scaling import view_scaler
-from bccb.kernels.slots import effect_of, sum_effects, view_estimator
+from bccb.kernels.slots import (
+    MISFIT,
+    amount_of,
+    effect_of,
+    rate_of,
+    sum_effects,
+    unit_of,
+    view_amounts,
+    view_estimator,
+)
 from bccb.types import Floats, Ints
 
 COPIES = 1  # of each feature, in what the estimator reads
+AMOUNTS = False
 
 
 @jit
@@ -41,6 +53,56 @@ def sum_over(counts: Ints, memory: Floats, xs: Floats, arms: Floats) -> tuple[fl
 
 
 @jit
+def value_effect(
+    estimator: Any, amounts: Any, z: Floats, k: int, gradient: Floats
+) -> tuple[float, float]:
+    """As :func:`effect_of`, but of the value of conversions, in currency."""
+    effect, slope = effect_of(estimator, z, k, gradient)
+    if AMOUNTS:
+        unit, before = unit_of(amounts), amount_of(amounts, z, 0)
+        after = amount_of(amounts, z, k + 1)
+        effect = unit * (after * effect + rate_of(estimator, z, 0) * (after - before))
+        slope *= unit * abs(after)
+        for j in range(gradient.shape[0]):
+            gradient[j] *= unit * after
+    return effect, slope
+
+
+@jit
+def sum_values(
+    counts: Ints, memory: Floats, xs: Floats, arms: Floats
+) -> tuple[float, float, float]:
+    """As :func:`sum_over`, of the value of conversions.
+
+    The amounts are not certain either: their error is common to all users, too.
+    """
+    d, K = counts[FEATURES], counts[TREATMENTS]
+    scaler = view_scaler(memory[: counts[AT_ESTIMATOR]], d)
+    estimator: Any = view_estimator(memory[counts[AT_ESTIMATOR] : counts[AT_EXPLORER]], d, K)
+    amounts: Any = view_amounts(memory[counts[AT_AMOUNTS] : counts[END]], d, K)
+    z, own = np.empty(COPIES * d + 1), np.empty(estimator.theta.shape[0])
+    gradient, in_amounts = np.zeros(own.shape[0]), np.zeros(d + 1 + K)
+    total, squares, slopes, unit = 0.0, 0.0, 0.0, unit_of(amounts)
+    for i in range(xs.shape[0]):
+        k = int(arms[i]) - 1
+        prepare(scaler, xs[i], z)
+        effect, slope = value_effect(estimator, amounts, z, k, own)
+        for j in range(own.shape[0]):
+            gradient[j] += own[j]
+        total += effect
+        squares += effect**2
+        slopes += slope
+        for arm, sign in ((k + 1, 1.0), (0, -1.0)):
+            worth = sign * unit * rate_of(estimator, z, arm) * amount_of(amounts, z, arm)
+            write_input(amounts, z, arm)
+            for j in range(in_amounts.shape[0]):
+                in_amounts[j] += worth * amounts.input[j]
+    variance = max(quadratic(estimator.covariance, 0, gradient), 0.0)
+    variance += variance_of(amounts, total, in_amounts)
+    return total, variance + (MISFIT * slopes) ** 2, squares
+
+
+@jit
 def write_effects(
     counts: Ints, memory: Floats, xs: Floats, k: int, effects: Floats, slopes: Floats, G: Floats
 ) -> None:
@@ -48,10 +110,11 @@ def write_effects(
     d, K = counts[FEATURES], counts[TREATMENTS]
     scaler = view_scaler(memory[: counts[AT_ESTIMATOR]], d)
     estimator: Any = view_estimator(memory[counts[AT_ESTIMATOR] : counts[AT_EXPLORER]], d, K)
+    amounts: Any = view_amounts(memory[counts[AT_AMOUNTS] : counts[END]], d, K)
     z = np.empty(COPIES * d + 1)
     for i in range(xs.shape[0]):
         prepare(scaler, xs[i], z)
-        effects[i], slopes[i] = effect_of(estimator, z, k, G[i])
+        effects[i], slopes[i] = value_effect(estimator, amounts, z, k, G[i])
 
 
 def interval_of(N: float, m: float, total: float, variance: float, squares: float) -> Interval:

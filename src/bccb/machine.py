@@ -169,8 +169,9 @@ class Machine(State):
         The estimator must have a posterior.
         """
         # of a copy: kernels use parts of the memory as work space
-        memory = self.memory[: self.counts[count.AT_EXPLORER]].copy()
-        sums = self.kernels["sum_over"](self.counts, memory, xs, arms)
+        memory = self.memory[: self.counts[count.END]].copy()
+        kernel = self.kernels["sum_values" if self.composition.amounts else "sum_over"]
+        sums = kernel(self.counts, memory, xs, arms)
         return interval_of(users, len(xs), *sums)
 
     def effects(self, xs: Floats, k: int) -> Effects:
@@ -179,7 +180,7 @@ class Machine(State):
         The estimator must have a posterior of its weights.
         """
         # of a copy: kernels use parts of the memory as work space
-        memory = self.memory[: self.counts[count.AT_EXPLORER]].copy()
+        memory = self.memory[: self.counts[count.END]].copy()
         estimator = memory[self.counts[count.AT_ESTIMATOR] :]
         layout = self.composition.components[0].layout
         covariance = layout.view(estimator, self.features, self.treatments).covariance

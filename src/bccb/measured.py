@@ -59,9 +59,14 @@ SUMS = 6 + 2 * GRID  # numbers that are kept before those of single users
 
 
 class Measure:
-    """Keeps what is measured, one user after the other."""
+    """Keeps what is measured, one user after the other.
 
-    def __init__(self, reserve: float) -> None:
+    Outcomes count in units of ``largest``, from 0 to 1: a test without a model needs a bound.
+    Conversions are within it; of amounts of money, what is beyond it does not count.
+    """
+
+    def __init__(self, reserve: float, largest: float = 1.0) -> None:
+        self.largest = largest
         self.least = reserve / 2.0  # probability of being left alone
         limit = -math.log1p(-self.least)  # of l
         self.grid = np.concatenate((0.9 * limit * STEPS, -2.0 * STEPS**2))
@@ -77,6 +82,7 @@ class Measure:
 
     def end(self, number: int, treated: bool, outcome: float, alone: float) -> None:
         """Note the outcome of a decision; ``alone`` is used for users left alone who converted."""
+        outcome = min(max(outcome / self.largest, 0.0), 1.0)
         if outcome == 0.0 and number == self.users + 1 and not self.states:
             self.users = number
             self.treated += treated
@@ -122,7 +128,7 @@ class Measure:
     def end_all(self, actions: Ints, outcomes: Floats, alone: Floats) -> None:
         """Note many users at once, in order, all of whose outcomes are known. Nobody may wait."""
         assert not self.states
-        treated = actions > 0
+        treated, outcomes = actions > 0, np.clip(outcomes / self.largest, 0.0, 1.0)
         left = np.flatnonzero(~treated & (outcomes != 0.0))
         self._add(alone[left, None], outcomes[left, None])
         self.users += len(actions)
@@ -139,7 +145,8 @@ class Measure:
         # where nobody left alone was cancelled, the others tell about the undelivered, too
         share = self.treated / most if self.undelivered and not self.cancelled else 1.0
         without = min(max(share * self.without, low), high)
-        return Interval(*(self.conversions - each for each in (without, high, low)))
+        ends = (without, high, low)
+        return Interval(*(self.largest * (self.conversions - each) for each in ends))
 
     # Saving
 

@@ -17,6 +17,8 @@ N = TypeVar("N", float, npt.NDArray[np.float64])
 
 LEAST, MOST = 0.0, 1.0  # 1 is a conversion, 0 is none
 RANGE = f"from {LEAST:g} to {MOST:g}"
+MOST_AMOUNT = 1e9  # of money, in both directions, where outcomes are amounts
+AMOUNT_RANGE = f"a finite amount from {-MOST_AMOUNT:,.0f} to {MOST_AMOUNT:,.0f}"
 MOST_EFFECT = MOST - LEAST  # the difference of two outcomes, in both directions
 EFFECT_RANGE = f"from {-MOST_EFFECT:g} to {MOST_EFFECT:g}"
 
@@ -25,13 +27,52 @@ KNOWN_WEIGHT = 1.0
 NOT_REPORTED = 0.0  # the outcome that counts when none was reported within the window
 
 
-def is_allowed(value: float) -> bool:
-    """Whether an outcome is within the range; NaN is not.
+class Kind(StrEnum):
+    """What an outcome is."""
 
-    >>> is_allowed(0.5), is_allowed(1.5), is_allowed(float("nan"))
-    (True, False, False)
+    CONVERSION = "conversion"  # from 0 to 1
+    AMOUNT = "amount"  # of money, mostly 0
+
+
+def kind_of(value: object, field: str = "outcome") -> Kind:
+    """The kind of outcome with this name; checked.
+
+    >>> kind_of("amount") is Kind.AMOUNT
+    True
     """
-    return LEAST <= value <= MOST
+    try:
+        return Kind(value)  # type: ignore[arg-type]
+    except ValueError:
+        raise InputError(field, value, " or ".join(f'"{kind}"' for kind in Kind)) from None
+
+
+def range_of(kind: str) -> tuple[float, float, str]:
+    """The least and the largest outcome of a kind, and that in words."""
+    return (
+        (-MOST_AMOUNT, MOST_AMOUNT, AMOUNT_RANGE) if kind == Kind.AMOUNT else (LEAST, MOST, RANGE)
+    )
+
+
+def is_allowed(value: float, kind: str = Kind.CONVERSION) -> bool:
+    """Whether an outcome is within the range of its kind; NaN is not.
+
+    >>> is_allowed(0.5), is_allowed(1.5), is_allowed(float("nan")), is_allowed(-20.0, "amount")
+    (True, False, False, True)
+    """
+    least, most, _ = range_of(kind)
+    return least <= value <= most
+
+
+def check_amount(value: float, field: str = "outcome") -> None:
+    """Refuse what cannot be an amount of money.
+
+    >>> check_amount(float("inf"))
+    Traceback (most recent call last):
+    bccb.errors.InputError: outcome is inf, but must be a finite amount from -1,000,000,000 to \
+1,000,000,000
+    """
+    if not -MOST_AMOUNT <= value <= MOST_AMOUNT:
+        raise InputError(field, value, AMOUNT_RANGE)
 
 
 def check_outcome(value: float, field: str = "outcome") -> None:
@@ -45,10 +86,11 @@ def check_outcome(value: float, field: str = "outcome") -> None:
         raise InputError(field, value, RANGE)
 
 
-def check_outcomes(values: npt.NDArray[np.float64]) -> None:
+def check_outcomes(values: npt.NDArray[np.float64], kind: str = Kind.CONVERSION) -> None:
     """Refuse a list in which an outcome is outside the range, naming the first one."""
-    for i in np.flatnonzero(~((values >= LEAST) & (values <= MOST)))[:1].tolist():
-        check_outcome(float(values[i]), f"outcome {i}")
+    least, most, allowed = range_of(kind)
+    for i in np.flatnonzero(~((values >= least) & (values <= most)))[:1].tolist():
+        raise InputError(f"outcome {i}", float(values[i]), allowed)
 
 
 def variance_bound(mean: N) -> N:

@@ -8,6 +8,7 @@ from bccb.assembly import assemble
 from bccb.charge import TREATMENT
 from bccb.composition import Composition
 from bccb.errors import InputError
+from bccb.outcome import Kind
 from bccb.policy import Policy
 from bccb.spec import Spec
 
@@ -127,13 +128,20 @@ def make(
     window: float | None = None,
     cost_cap: float | None = None,
     charge: str = TREATMENT,
+    share: float | None = None,
+    outcome: str = Kind.CONVERSION,
+    largest: float | None = None,
     **parameters: float,
 ) -> Policy:
     """A new policy from the table: ``budget`` to spend on ``horizon`` users with ``features``.
 
     With a ``window`` outcomes come late: every call then says when (:meth:`Policy.advance`).
     With a ``cost_cap`` no more is paid for one more conversion, and money may be left over. With
-    ``charge="conversion"`` a cost is due only if the user converts; until then it is held.
+    ``charge="conversion"`` a cost is due only if the user converts; until then it is held. With
+    ``outcome="amount"`` outcomes are amounts of money, mostly 0, and the policy maximises their
+    sum: scores, prices and what was caused are in currency, and ``cost_cap`` is what one more unit
+    of it may cost. ``share`` charges this share of the amount, at most the cost. ``largest`` is the
+    largest amount that counts when effects are measured, and needed for that.
     ``parameters`` change the defaults of its components; ``bccb policies NAME`` lists both.
 
     >>> make("bccb", budget=5_000, horizon=100_000, features=12, eta=0.05).parameters["eta"]
@@ -151,6 +159,9 @@ def make(
         window=window,
         cost_cap=cost_cap,
         charge=charge,
+        share=share,
+        outcome=outcome,
+        largest=largest,
     )
 
 

@@ -21,7 +21,14 @@ from bccb.kernels import counts as count
 from bccb.machine import Machine
 from bccb.measured import Measure
 from bccb.money import MICROS, budget_in_micros, cost_in_micros, cost_micros
-from bccb.outcome import KNOWN_WEIGHT, NOT_REPORTED, check_outcome, check_outcomes
+from bccb.outcome import (
+    KNOWN_WEIGHT,
+    NOT_REPORTED,
+    Kind,
+    check_amount,
+    check_outcome,
+    check_outcomes,
+)
 from bccb.pending import Pending
 from bccb.receipts import Receipt, Receipts
 from bccb.saved import SIGNATURE, Saved, pack, unpack
@@ -56,8 +63,9 @@ class Policy(Machine):
     ) -> None:
         super().__init__(name, composition, counts, memory, pending)
         self._measure = measure
-        if measure is None and self.reserve > 0.0 and not self.decisions:
-            self._measure = Measure(self.reserve)
+        if measure is None and not self.decisions:
+            self._measure = self.new_measure()
+        self._check_outcome = check_amount if composition.amounts else check_outcome
         self._x = np.empty(self.features)
         self._costs = np.empty(self.treatments, np.int64)
         self._origin = Origin(
@@ -264,7 +272,7 @@ class Policy(Machine):
         not learned.
         """
         y = outcome if type(outcome) is float else checks.number("outcome", outcome)
-        check_outcome(y)
+        self._check_outcome(y)
         if self.pending is None and at is None:
             paid = self._waiting.paid(decision)
             trace, action = decision._trace, decision.action
@@ -320,7 +328,7 @@ class Policy(Machine):
             if self._measure is not None:
                 self._note(self._measure, decision, y)
             self._fit_if_due()
-        elif y > NOT_REPORTED:
+        elif y != NOT_REPORTED:
             self.pending.note_too_late()
 
     def cancel(self, decision: Decision, *, at: float | None = None) -> None:
@@ -353,7 +361,7 @@ class Policy(Machine):
         ys = as_floats("outcomes", outcomes)
         if ys.shape != (len(decisions),):
             raise InputError("the shape of outcomes", ys.shape, f"({len(decisions)},)")
-        check_outcomes(ys)
+        check_outcomes(ys, Kind.AMOUNT if self.composition.amounts else Kind.CONVERSION)
         time = self._time(at)
         for decision in decisions:
             self._check_due(decision, time)

@@ -18,11 +18,11 @@ import numpy as np
 from bccb import checks
 from bccb.composition import Composition
 from bccb.errors import InputError
+from bccb.kernels import amounts, sample, scaling, store
 from bccb.kernels import counts as count
-from bccb.kernels import sample, scaling, store
 from bccb.kernels.counts import MOST_FEATURES, MOST_MEMORY, MOST_TREATMENTS, MOST_USERS
 from bccb.measured import Bytes, Measure
-from bccb.money import MOST_COST, MOST_MONEY
+from bccb.money import MICROS, MOST_COST, MOST_MONEY
 from bccb.pending import Pending
 from bccb.types import Floats, Ints
 
@@ -141,9 +141,12 @@ def _measure(
     at, explorer = int(counts[count.AT_EXPLORER]), composition.components[1]
     given = dict(zip(explorer.parameters, memory[at:].tolist(), strict=False))
     reserve, decided = given.get("reserve", 0.0), int(counts[count.NUMBER])
+    largest = counts[count.LARGEST] / MICROS
+    if composition.amounts and largest == 0.0:
+        reserve = 0.0  # nothing is measured without a bound
     if len(sums) == len(states) == 0 and (reserve == 0.0 or decided):
         return None  # or it was driven, and stopped to measure
-    measure = Measure(reserve)
+    measure = Measure(reserve, largest or 1.0)
     if reserve == 0.0 or not (
         measure.restore(sums, states) and measure.waits_for(waiting, decided)
     ):
@@ -225,6 +228,8 @@ def _check_counts(counts: Ints, composition: Composition) -> None:
         "since": (given[count.SINCE], 0, decisions),
         "cost cap": (given[count.CAP], count.NO_CAP, MOST_MONEY),
         "charge": (given[count.CHARGE], count.ON_TREATMENT, count.ON_CONVERSION),
+        "share": (given[count.SHARE], 0, MICROS if composition.amounts else 0),
+        "largest amount": (given[count.LARGEST], 0, MOST_MONEY if composition.amounts else 0),
         "held": (given[count.HELD], 0, budget - given[count.REMAINING]),
         "offered": (given[count.OFFERED], 0, MOST_SUM),
     }
@@ -241,10 +246,12 @@ def _check_memory(counts: Ints, composition: Composition, memory: Floats) -> Non
         raise InputError("the memory of a saved policy", "not finite", "finite numbers")
     if not scaling.sound(memory[: scaling.SCALER.size(d)], d):
         raise InputError("what the scaler has learned", "damaged", "as it was saved")
-    ends = counts[count.AT_EXPLORER :].tolist()
-    for part, end in zip(composition.components, ends, strict=True):
-        part.check(memory[end - part.layout.size(d, K) : end], d, K)
-    if composition.has_posterior and not sample.sound(memory[ends[-1] :], d, K):
+    begins = counts[count.AT_ESTIMATOR :].tolist()
+    for part, begin, end in zip(composition.components, begins, begins[1:], strict=False):
+        part.check(memory[begin:end], d, K)
+    if composition.learns_amounts and not amounts.sound(memory[begins[-2] : begins[-1]], d, K):
+        raise InputError("what was learned about amounts", "damaged", "as it was saved")
+    if composition.has_posterior and not sample.sound(memory[begins[-1] :], d, K):
         raise InputError("the sample of treated users", "damaged", "as it was saved")
     if composition.refitted and not store.sound(memory, d, K):
         raise InputError("the outcomes in a saved policy", "damaged", "as they were saved")

@@ -11,6 +11,7 @@ from bccb.kernels import counts as count
 from bccb.kernels.counts import MOST_USERS
 from bccb.kernels.sample import Sample, view_sample
 from bccb.kernels.store import Store, is_due, unused, view_store, whole_memory
+from bccb.measured import Measure
 from bccb.money import MICROS, MOST_MONEY
 from bccb.types import Floats, Ints
 
@@ -109,6 +110,16 @@ class State:
         """The share of decisions made at random: everybody is left alone with half of it."""
         return self.parameters.get("reserve", 0.0)
 
+    def new_measure(self) -> Measure | None:
+        """What measures effects from the first user on.
+
+        None without decisions at random, and where amounts have no bound.
+        """
+        largest = self.counts[count.LARGEST] / MICROS
+        if self.reserve == 0.0 or (self.composition.amounts and largest == 0.0):
+            return None
+        return Measure(self.reserve, largest or 1.0)
+
     def expect(self, users: float) -> None:
         """Expect this many more users from now on; replaces the expectation so far.
 
@@ -150,7 +161,7 @@ class State:
         """
         if not self.charges_on_conversion:
             return held
-        charged = int(count.charge_of(held, outcome))
+        charged = int(count.charge_of(self.counts, held, outcome))
         count.settle(self.counts, held, charged)
         return charged
 
@@ -283,8 +294,10 @@ class State:
         checks.instance("a state", state, bytes, "what snapshot returned")
         parts, memory = np.frombuffer(state[: len(state) // 8 * 8], np.int64), None
         for size in (count.COUNTS, count.EARLIER):  # the offsets say which version made it
-            offsets = parts[:size][-4:]
-            if len(state) % 8 == 0 and np.array_equal(offsets, self.counts[count.AT_ESTIMATOR :]):
+            if len(parts) < size or len(state) % 8:
+                continue
+            given = count.current(parts[:size])[count.AT_ESTIMATOR :]
+            if np.array_equal(given, self.counts[count.AT_ESTIMATOR :]):
                 memory = self._whole(np.frombuffer(state[8 * size :]))
                 break
         if memory is None:

@@ -69,6 +69,7 @@ class Log:
     effects: Floats | None = None  # (n, K), the true effects, known only in simulations
     probabilities: Floats | None = None  # (n,), of the action that was taken, if they were kept
     encoding: Encoding | None = None  # how the features were made, where they come from a file
+    kind: str = outcome.Kind.CONVERSION  # of the outcomes: "conversion" or "amount"
 
     def __post_init__(self) -> None:
         for field in (*ROWS, "known_shares"):
@@ -129,14 +130,23 @@ class Log:
             if array is not None and array.shape != expected:
                 raise InputError(f"the shape of {field}", array.shape, f"{expected}")
 
+    @property
+    def amounts(self) -> bool:
+        """Whether the outcomes are amounts of money."""
+        return self.kind == outcome.Kind.AMOUNT
+
     def _check_values(self) -> None:
         k = self.treatments
+        object.__setattr__(self, "kind", outcome.kind_of(self.kind, "kind"))
+        least_outcome, most_outcome, outcome_range = outcome.range_of(self.kind)
+        most_effect = most_outcome - least_outcome
+        effect_range = f"from {-most_effect:g} to {most_effect:g}"
         ranges: dict[str, tuple[float, float, str]] = {
             "features": (-MOST_FEATURE, MOST_FEATURE, FEATURE_RANGE),
             "micros": (LEAST_COST, MOST_COST, f"from {LEAST_COST} to {MOST_COST}"),
-            "outcomes": (outcome.LEAST, outcome.MOST, outcome.RANGE),
+            "outcomes": (least_outcome, most_outcome, outcome_range),
             "actions": (0, k, f"from 0 to {k}"),
-            "effects": (-outcome.MOST_EFFECT, outcome.MOST_EFFECT, outcome.EFFECT_RANGE),
+            "effects": (-most_effect, most_effect, effect_range),
             "known_shares": (LEAST_PROBABILITY, 1.0, PROBABILITY_RANGE),
             "probabilities": (LEAST_PROBABILITY, 1.0, PROBABILITY_RANGE),
         }

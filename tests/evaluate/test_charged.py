@@ -61,8 +61,15 @@ def test_the_estimate_is_unbiased_whatever_the_model_and_its_interval_holds_the_
 
 
 def test_a_proposal_that_the_log_did_not_follow_is_paid_for_as_expected() -> None:
-    size = {"horizon": 400, "features": 12, "treatments": 3, "seed": 1}
-    policy = bccb.make("treat-all", budget=1e6, charge="conversion", **size)
+    policy = bccb.make(
+        "treat-all",
+        budget=1e6,
+        charge="conversion",
+        horizon=400,
+        features=12,
+        treatments=3,
+        seed=1,
+    )
     rates = np.full((400, 4), 0.125)
     proposals = propose_on(policy, LOG, rates)
     expected, row = 0, np.arange(400)

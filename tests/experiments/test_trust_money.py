@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import bccb
+from bccb.charge import Payment
 from bccb.data.worlds import make_world
 from bccb.evaluate.live import best, outcomes_in
 from bccb.experiments.experiment import Record
@@ -57,7 +58,7 @@ def test_a_row_is_a_share_of_what_the_oracle_causes() -> None:
     assert 0.0 < row["whole_cost"] < 1.0
     assert 0.5 < row["spend"] <= 1.0
     (capped,) = Capped("common", 5, USERS, 20.0).make()
-    oracle = best(make_world("common", USERS, 5), 20.0, cost_cap=capped["cap"]).run
+    oracle = best(make_world("common", USERS, 5), 20.0, Payment(cost_cap=capped["cap"])).run
     assert capped["share"] == pytest.approx(capped["value"] / oracle.value)
     assert oracle.spend / oracle.value < capped["cap"]
     assert capped["left"] == pytest.approx(1.0 - capped["spend"] / 20.0)

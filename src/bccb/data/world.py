@@ -5,20 +5,31 @@ Each user has one uniform draw U, and action a brings them the outcome
     y_a = 1[U < P(outcome | x, a)],
 
 so that all policies meet the same users, who answer the same to the same action. The true effect
-of treatment k is P(outcome | x, k) - P(outcome | x, 0).
+of treatment k is P(outcome | x, k) - P(outcome | x, 0). Where outcomes are amounts of money, a
+conversion brings a log-normal amount, whose mean depends on the features.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from bccb.data.simulator import BLOCK, Outcome, load_model, outcome_rates, simulate
 from bccb.money import MICROS
+from bccb.outcome import Kind
 from bccb.types import Floats, Ints
 
-STREAM = 3  # keeps these draws apart from those of the simulator
+STREAM, AMOUNTS_STREAM = 3, 5  # keep these draws apart from those of the simulator
+
+
+class Amounts(NamedTuple):
+    """What a conversion of each user brings."""
+
+    worth: Floats  # (n,), on average
+    drawn: Floats  # (n,), to this user
+    spread: float  # of the logarithm, beyond what the features say
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,6 +40,7 @@ class World:
     micros: Ints  # (n, K), costs
     rates: Floats  # (n, K+1), of the outcome under each action
     draws: Floats  # (n,), U
+    amounts: Amounts | None = None  # where outcomes are amounts of money
 
     @property
     def users(self) -> int:
@@ -43,7 +55,15 @@ class World:
     @property
     def effects(self) -> Floats:
         """The true effects, of shape (n, K)."""
-        return np.ascontiguousarray(self.rates[:, 1:] - self.rates[:, :1])
+        effects = self.rates[:, 1:] - self.rates[:, :1]
+        if self.amounts is not None:
+            effects = effects * self.amounts.worth[:, None]
+        return np.ascontiguousarray(effects)
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of outcomes."""
+        return Kind.CONVERSION if self.amounts is None else Kind.AMOUNT
 
 
 def simulate_world(
@@ -67,3 +87,25 @@ def simulate_world(
         rates=np.column_stack((control, control[:, None] + log.effects)),
         draws=np.random.default_rng((seed, STREAM)).random(users),
     )
+
+
+def with_amounts(
+    world: World, variation: float, seed: int = 0, *, level: float = 3.0, spread: float = 0.8
+) -> World:
+    """The same users, whose conversions bring log-normal amounts.
+
+    The mean of the logarithm is ``level``, plus ``variation`` times a random direction of the
+    standardised features.
+
+    >>> world = with_amounts(simulate_world(1_000, seed=7), variation=0.5, seed=7)
+    >>> world.kind, world.amounts.worth.shape
+    (<Kind.AMOUNT: 'amount'>, (1000,))
+    """
+    rng = np.random.default_rng((seed, AMOUNTS_STREAM))
+    d = world.features.shape[1]
+    direction = rng.normal(size=d)
+    deviation = world.features.std(axis=0)
+    z = (world.features - world.features.mean(axis=0)) / np.where(deviation > 0.0, deviation, 1.0)
+    logs = level + variation * (z @ direction) / max(float(np.linalg.norm(direction)), 1e-9)
+    drawn = np.exp(logs + spread * rng.normal(size=world.users))
+    return replace(world, amounts=Amounts(np.exp(logs + 0.5 * spread**2), drawn, spread))

@@ -103,7 +103,7 @@ def run_late(
             end(counts, memory, delay, marks, ring, before + user + 1, y, float(t), space)
             if actions[user] > 0 and counts[CHARGE] == ON_CONVERSION:
                 held = micros[user, actions[user] - 1]
-                settle(counts, held, charge_of(held, y))
+                settle(counts, held, charge_of(counts, held, y))
         if fit_is_due(parts.store):
             return t
         if counts[REMAINING] < least:
@@ -116,7 +116,7 @@ def run_late(
         pay(counts, parts, left.x, cost, action)
         actions[t] = action
         enter(delay, marks, ring, counts[NUMBER], left.x, action, float(t), counts[NUMBER])
-        if outcomes[t, action] > 0.0 and t + delays[t, action] < n:
+        if outcomes[t, action] != 0.0 and t + delays[t, action] < n:
             reported = max(int(np.ceil(t + delays[t, action])), t + 1)
             if reported < n and reported - t <= window:
                 note(calendar, reported, t)

@@ -16,15 +16,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bccb.charge import CONVERSION, TREATMENT
+from bccb.charge import AT_ONCE, Payment
 from bccb.data.world import World
 from bccb.errors import InputError
 from bccb.evaluate.late import drive_late
 from bccb.evaluate.proposals import KNOWN, drive
+from bccb.kernels.special import normal_cdf
 from bccb.pacers.budget_forecast import exhausting_price
 from bccb.policies import make
 from bccb.policy import Policy
 from bccb.types import Floats, Ints
+
+_normal_cdf = np.vectorize(normal_cdf, otypes=[np.float64])
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,7 @@ class Live:
     """What one run caused, and what it cost."""
 
     value: float  # the sum of the true effects over the treated users
-    conversions: float  # of the treated users
+    conversions: float  # of the treated users, or the amounts of their conversions
     spend: float
     treated: int
 
@@ -67,13 +70,16 @@ def live(
 
 def outcomes_in(world: World) -> Floats:
     """The outcome of every action on every user, of shape (n, K+1)."""
-    return (world.draws[:, None] < world.rates).astype(np.float64)
+    outcomes = (world.draws[:, None] < world.rates).astype(np.float64)
+    return outcomes if world.amounts is None else outcomes * world.amounts.drawn[:, None]
 
 
 def value_of(actions: Ints, world: World) -> float:
     """What one action for each user of ``world`` causes: the sum of the true effects."""
     rows = np.flatnonzero(actions)
     caused = world.rates[rows, actions[rows]] - world.rates[rows, 0]
+    if world.amounts is not None:
+        caused = caused * world.amounts.worth[rows]
     # added up one after the other: the same to the last bit as a loop over the users
     return float(np.cumsum(caused)[-1]) if rows.size else 0.0
 
@@ -85,12 +91,10 @@ class Best(NamedTuple):
     bound: float
 
 
-def best(
-    world: World, budget: float, charge: str = TREATMENT, cost_cap: float | None = None
-) -> Best:
+def best(world: World, budget: float, payment: Payment = AT_ONCE) -> Best:
     """What the oracle causes in this world; it knows what a treatment will cost on average.
 
-    With a ``cost_cap`` it buys nothing that costs more for one more conversion.
+    With a cost cap it buys nothing that costs more for one more conversion.
 
     >>> from bccb.data.world import simulate_world
     >>> oracle = best(simulate_world(5_000, seed=1), budget=250)
@@ -98,24 +102,45 @@ def best(
     True
     """
     effects, costs = world.effects, world.costs
-    if charge == CONVERSION:
-        costs = costs * world.rates[:, 1:]
+    if payment.on_conversion:
+        costs = world.rates[:, 1:] * charged_on_conversion(world, payment.share)
     price = exhausting_price(effects, costs, budget / world.users)
-    if cost_cap is not None:
-        price = max(price, 1.0 / cost_cap)
+    if payment.cost_cap is not None:
+        price = max(price, 1.0 / payment.cost_cap)
     gains = effects - price * costs
     bound = float(np.maximum(gains.max(axis=1), 0.0).sum() + price * budget)
-    if charge == CONVERSION:
-        return Best(_charged(world, gains), bound)
+    if payment.on_conversion:
+        return Best(_charged(world, gains, costs), bound)
     d, K, n = effects.shape[1], world.costs.shape[1], world.users
     policy = make(
-        "oracle", budget=budget, horizon=n, features=d, treatments=K, seed=0, threshold=price
+        "oracle",
+        budget=budget,
+        horizon=n,
+        features=d,
+        treatments=K,
+        seed=0,
+        outcome=world.kind,
+        threshold=price,
     )
     run = live(policy, replace(world, features=effects))
     return Best(run, bound)
 
 
-def _charged(world: World, gains: Floats) -> Live:
+def charged_on_conversion(world: World, share: float | None = None) -> Floats:
+    """What the conversion of each user costs on average, of shape (n, K).
+
+    With a ``share`` of the amount, at most the cost c: E min(share Y, c) of a log-normal Y.
+    """
+    costs, amounts = world.costs, world.amounts
+    if share is None or amounts is None:
+        return costs
+    middle = np.log(amounts.worth)[:, None] - 0.5 * amounts.spread**2
+    ends = (np.log(costs / share) - middle) / amounts.spread
+    below = share * amounts.worth[:, None] * _normal_cdf(ends - amounts.spread)
+    return np.asarray(below + costs * _normal_cdf(-ends), np.float64)
+
+
+def _charged(world: World, gains: Floats, costs: Floats) -> Live:
     """The run that takes the largest gain above 0, at what it is expected to cost.
 
     Which of its users convert, and cost something, is luck that must not count for or against it.
@@ -123,6 +148,8 @@ def _charged(world: World, gains: Floats) -> Live:
     rows = np.flatnonzero(gains.max(axis=1) > 0.0)
     actions = np.zeros(world.users, np.int64)
     actions[rows] = gains[rows].argmax(axis=1) + 1
-    rates = world.rates[rows, actions[rows]]
-    spend = float((rates * world.costs[rows, actions[rows] - 1]).sum())
-    return Live(value_of(actions, world), float(rates.sum()), spend, len(rows))
+    expected = world.rates[rows, actions[rows]]
+    if world.amounts is not None:
+        expected = expected * world.amounts.worth[rows]
+    spend = float(costs[rows, actions[rows] - 1].sum())
+    return Live(value_of(actions, world), float(expected.sum()), spend, len(rows))

@@ -99,7 +99,7 @@ def _run_seed(
     seed: int,
 ) -> list[LiveRun]:
     trial, world = trials(seed), trials.world(seed)
-    oracles = {budget: best(world, budget, *payment).run for budget in budgets}
+    oracles = {budget: best(world, budget, payment).run for budget in budgets}
     return [
         row
         for spec in specs

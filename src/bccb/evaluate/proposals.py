@@ -120,7 +120,7 @@ def run(
         y = near.outcomes[i, action if near.logged[i] < 0 else 0]
         if (pays_all or known) and action > 0 and counts[CHARGE] == ON_CONVERSION:
             held = cost[action - 1]
-            charged = charge_of(held, y) if known else elsewhere[order[t], action - 1]
+            charged = charge_of(counts, held, y) if known else elsewhere[order[t], action - 1]
             settle(counts, held, charged)
         if known:
             learn(parts, counts[SEED], x, work.z, action, y, KNOWN_WEIGHT)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bccb.assembly import assemble
-from bccb.charge import CONVERSION, TREATMENT
+from bccb.charge import CONVERSION, TREATMENT, Payment
 from bccb.data.world import World
 from bccb.data.worlds import ABOUT, CRITEO, make_world
 from bccb.evaluate.live import best, live, outcomes_in, value_of
@@ -52,7 +52,7 @@ class Charged:
     def make(self) -> list[Record]:
         """A row for each policy: what it causes by each rule, as a share of the oracle's value."""
         world = make_world(self.world, self.users, self.seed)
-        most = best(world, self.budget, CONVERSION).run.value
+        most = best(world, self.budget, Payment(CONVERSION)).run.value
         rows: list[Record] = []
         for name in self.policies:
             ours = live(_fresh(name, world, self.budget, self.seed, CONVERSION), world)
@@ -80,7 +80,7 @@ class Capped:
         price = exhausting_price(world.effects, world.costs, self.budget / self.users)
         cap = math.floor(1e6 * HALF / price) / 1e6
         policy = _fresh(DEFAULT, world, self.budget, self.seed, TREATMENT, cap)
-        run, most = live(policy, world), best(world, self.budget, cost_cap=cap).run
+        run, most = live(policy, world), best(world, self.budget, Payment(cost_cap=cap)).run
         row: Record = {"world": self.world, "seed": self.seed, "cap": cap}
         row |= {"value": run.value, "spend": run.spend, "left": 1.0 - run.spend / self.budget}
         return [{**row, "share": run.value / most.value}]

@@ -9,9 +9,10 @@ from bccb.types import Ints
 
 FEATURES, TREATMENTS, SEED, NUMBER, HORIZON, BUDGET, REMAINING = range(7)
 PROPOSED, EXPLORED, HISTORY, PLANNED, SINCE = range(7, 12)
-CAP, CHARGE, HELD, OFFERED = range(12, 16)
-AT_ESTIMATOR, AT_EXPLORER, AT_PACER, END = range(16, 20)  # where the parts of the memory begin
-COUNTS = 20
+CAP, CHARGE, SHARE, HELD, OFFERED, LARGEST = range(12, 18)
+# where the parts of the memory begin
+AT_ESTIMATOR, AT_EXPLORER, AT_PACER, AT_AMOUNTS, END = range(18, 23)
+COUNTS = 23
 EARLIER = 16  # of them in versions without a cap and a charge
 MOST_USERS, MOST_FEATURES, MOST_TREATMENTS = 2**53, 100_000, 1_000
 MOST_MEMORY = 100_000_000  # float64 numbers of a policy, 800 MB
@@ -23,7 +24,15 @@ NOT_LEARNED = -1  # instead of a number of rows: history must be learned before 
 
 def current(counts: Ints) -> Ints:
     """Counts of this version, from those that were kept by this version or an earlier one."""
-    return np.insert(counts, CAP, [0] * (COUNTS - EARLIER)) if len(counts) == EARLIER else counts
+    if len(counts) != EARLIER:
+        return counts
+    made = np.zeros(COUNTS, np.int64)
+    made[:CAP], made[AT_ESTIMATOR:AT_AMOUNTS], made[AT_AMOUNTS:] = (
+        counts[:12],
+        counts[12:15],
+        counts[15],
+    )
+    return made
 
 
 @jit
@@ -64,9 +73,11 @@ def least_price(counts: Ints) -> float:
 
 
 @jit
-def charge_of(held: int, outcome: float) -> int:
+def charge_of(counts: Ints, held: int, outcome: float) -> int:
     """What is charged of a cost that was held, where it is charged on conversion."""
-    return held if outcome > 0.0 else 0
+    if counts[SHARE] > 0:  # millionths of the amount
+        return int(min(held, round(max(outcome, 0.0) * counts[SHARE])))
+    return held if outcome != 0.0 else 0
 
 
 @jit

@@ -96,3 +96,25 @@ def downdate(inverse: Floats, b: float, z: Floats, column: Floats) -> None:
         share = b * column[i] / scale
         for j in range(m):
             inverse[i, j] -= share * column[j]
+
+
+@jit
+def invert(A: Floats) -> float:
+    """A <- A^-1, for a positive definite A; returns log |A|.
+
+    Gauss and Jordan, who need no pivoting here.
+    """
+    m, logarithm = A.shape[0], 0.0
+    for k in range(m):
+        logarithm += math.log(A[k, k])
+        pivot = 1.0 / A[k, k]
+        A[k, k] = 1.0
+        for j in range(m):
+            A[k, j] *= pivot
+        for i in range(m):
+            if i != k:
+                share = A[i, k]
+                A[i, k] = 0.0
+                for j in range(m):
+                    A[i, j] -= share * A[k, j]
+    return logarithm

@@ -54,6 +54,41 @@ def rate_of(estimator: Any, z: Floats, arm: int) -> float:
 
 
 @jit
+def view_amounts(memory: Floats, d: int, K: int) -> Any:
+    """What was learned about amounts, where outcomes are amounts (:mod:`bccb.kernels.amounts`)."""
+    return Nothing(memory)
+
+
+@jit
+def gain_of(y: float) -> float:
+    """What the estimator learns of an outcome y: with amounts, whether there was a conversion."""
+    return y
+
+
+@jit
+def learn_amount(amounts: Any, z: Floats, arm: int, y: float) -> None:
+    """Learn the amount of a conversion; nothing where there was none."""
+
+
+@jit
+def unit_of(amounts: Any) -> float:
+    """What a score of 1 is worth: a conversion, or with amounts the typical amount of one."""
+    return 1.0
+
+
+@jit
+def amount_of(amounts: Any, z: Floats, arm: int) -> float:
+    """What a conversion of a user ``z`` in ``arm`` is worth, in units."""
+    return 1.0
+
+
+@jit
+def charged_share(amounts: Any, z: Floats, arm: int, share: float, most: float) -> float:
+    """The expected cost of a conversion that costs a share of its amount, at most ``most``."""
+    return most
+
+
+@jit
 def effect_of(estimator: Any, z: Floats, k: int, gradient: Floats) -> tuple[float, float]:
     """The effect of treatment k + 1 on a user ``z``, and the slope of the base rate in its logit.
 

@@ -55,8 +55,8 @@ class Standing:
         if terms.encoding is not None:
             self._raw_from = 8 * (len(terms.treatments) + self.machine.trace_size)
         self.measure: Measure | None = None
-        if self.machine.reserve > 0.0 and not terms.shadow:
-            self.measure = Measure(self.machine.reserve)
+        if not terms.shadow:
+            self.measure = self.machine.new_measure()
 
     @property
     def pending(self) -> Pending:

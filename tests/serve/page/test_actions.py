@@ -87,12 +87,12 @@ def test_the_form_takes_a_charge_and_a_cost_cap(
 ) -> None:
     page = tab.page
     page.goto(f"{service.url}/#/new")
+    tab.expect_refusals("422")
     fill_form(page, "redeemed")
     page.get_by_label("When a cost is due").select_option("conversion")
     page.get_by_label("Cost cap").fill("0")
     page.get_by_role("button", name="Open the campaign").click()
     expect(page.locator("#cap-mistake")).to_contain_text("cost_cap is '0', but must be")
-    refusal(tab)
     page.get_by_label("Cost cap").fill("12.50")
     page.get_by_role("button", name="Open the campaign").click()
     expect(page.locator("#cap-words")).to_have_text(

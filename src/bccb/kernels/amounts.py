@@ -1,0 +1,217 @@
+r"""Amounts: what a conversion is worth, learned from the conversions alone.
+
+Where outcomes are amounts of money, mostly zero, a user's expected outcome is P(y != 0) times the
+amount of a conversion. The estimator learns the first factor, this part the second: logarithms of
+amounts are linear in the features and the arm,
+
+    log |y| = c + b . z + a_k + e,    e ~ N(0, s^2),
+
+by Bayesian regression with a conjugate prior. How far the b are spread is chosen by the evidence;
+so where amounts do not depend on the features, b stays near zero. One huge order moves little, and
+so does one odd user: residuals are cut at three standard deviations, features at five. Learning
+needs only the moments of the rows; they are solved again when there are an eighth more of them.
+
+The policy compares amounts relative to :func:`unit_of`, the typical amount. So its scores stay in
+units of a conversion, its price does not jump when the first amount becomes known, and with equal
+amounts it decides as a policy that counts conversions.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, NamedTuple
+
+from bccb.kernels.jit import jit
+from bccb.kernels.layout import Layout
+from bccb.kernels.linalg import add_to_row, copy, fill, invert, quadratic, row_dot
+from bccb.kernels.soundness import LARGE, counted, within
+from bccb.kernels.special import normal_cdf
+from bccb.outcome import MOST_AMOUNT
+from bccb.types import Floats
+
+# standard deviations of the prior, in units of s
+SPREADS = (0.01, 0.03, 0.1, 0.3, 1.0)  # of b
+ARM_SPREAD = 0.1  # of a_k: treatments are expected to change amounts little
+LEVEL_SPREAD = 100.0  # of c: any currency
+NOISE, ROWS = 1.0, 5.0  # of s^2 before any amount, and how many amounts that counts for
+CUT = 3.0  # standard deviations at which residuals are cut
+FARTHEST = 5.0  # standard deviations at which features are cut
+REACH = 3.0  # of the logarithm of an amount, relative to the unit
+SHARE = 0.125  # more rows, and the moments are solved again
+LEAST_NOISE, LEAST_SURPLUS = 1e-6, 1e-3
+
+
+class Amounts(NamedTuple):
+    """The moments of m = d + 1 + K inputs (features, 1, arms) and of the logarithms of amounts."""
+
+    seen: Annotated[Floats, "1"]  # conversions
+    negative: Annotated[Floats, "1"]  # of them
+    due: Annotated[Floats, "1"]  # how many must be seen for the moments to be solved again
+    noise: Annotated[Floats, "1"]  # s^2; 0 before the first amount
+    squares: Annotated[Floats, "1"]  # the sum of squared logarithms
+    slopes: Annotated[Floats, "d"]  # b
+    level: Annotated[Floats, "1"]  # c
+    arms: Annotated[Floats, "K"]  # a
+    sums: Annotated[Floats, "m"]  # of inputs times logarithms
+    input: Annotated[Floats, "m"]  # work space
+    products: Annotated[Floats, "m", "m"]  # of inputs
+    covariance: Annotated[Floats, "m", "m"]  # of b, c and a
+
+
+AMOUNTS = Layout(Amounts, m="d + 1 + K")
+
+
+def sound(memory: Floats, d: int, K: int) -> bool:
+    """Whether this can be the memory of amounts."""
+    amounts = AMOUNTS.view(memory, d, K)
+    seen = float(amounts.seen[0])
+    return (
+        counted(amounts.seen)
+        and within(amounts.negative, 0.0, seen)
+        and within(memory[:5], 0.0, LARGE)
+        and within(memory, -LARGE, LARGE)
+        and (amounts.noise[0] > 0.0) == (seen > 0.0)
+    )
+
+
+@jit
+def write_input(amounts: Amounts, z: Floats, arm: int) -> None:
+    """The features of z, then 1, then which arm; z may hold more than features."""
+    q, d = amounts.input, amounts.slopes.shape[0]
+    fill(q, 0.0)
+    for j in range(d):
+        q[j] = min(max(z[j], -FARTHEST), FARTHEST)
+    q[d] = 1.0
+    if arm > 0:
+        q[d + arm] = 1.0
+
+
+@jit
+def log_relative(amounts: Amounts, z: Floats, arm: int) -> float:
+    """B . z + a_k, within REACH: the logarithm of an amount, less that of the unit."""
+    total = amounts.arms[arm - 1] if arm > 0 else 0.0
+    for j in range(amounts.slopes.shape[0]):
+        total += amounts.slopes[j] * min(max(z[j], -FARTHEST), FARTHEST)
+    return float(min(max(total, -REACH), REACH))
+
+
+@jit
+def surplus(amounts: Amounts) -> float:
+    """The share of positive amounts less that of negative ones."""
+    return float(1.0 - 2.0 * amounts.negative[0] / max(amounts.seen[0], 1.0))
+
+
+@jit
+def unit_of(amounts: Amounts) -> float:
+    """The typical amount of a conversion, without its sign: exp(c + s^2 / 2); 1 at first."""
+    middle = math.exp(amounts.level[0] + 0.5 * amounts.noise[0])
+    return float(min(middle, MOST_AMOUNT) * max(abs(surplus(amounts)), LEAST_SURPLUS))
+
+
+@jit
+def amount_of(amounts: Amounts, z: Floats, arm: int) -> float:
+    """The expected amount of a conversion of a user ``z`` in ``arm``, in units."""
+    return math.copysign(math.exp(log_relative(amounts, z, arm)), surplus(amounts))
+
+
+@jit
+def learn_amount(amounts: Amounts, z: Floats, arm: int, y: float) -> None:
+    """Learn the amount of a conversion; nothing where there was none."""
+    if y == 0.0:
+        return
+    amounts.seen[0] += 1.0
+    amounts.negative[0] += 1.0 if y < 0.0 else 0.0
+    log = math.log(abs(y))
+    if amounts.noise[0] == 0.0:
+        amounts.noise[0] = NOISE
+    else:
+        expected = amounts.level[0] + log_relative(amounts, z, arm)
+        most = CUT * math.sqrt(amounts.noise[0])
+        log = expected + min(max(log - expected, -most), most)
+    write_input(amounts, z, arm)
+    q = amounts.input
+    for i in range(q.shape[0]):
+        if q[i] != 0.0:
+            add_to_row(amounts.products, i, q[i], q)
+            amounts.sums[i] += q[i] * log
+    amounts.squares[0] += log * log
+    if amounts.seen[0] >= amounts.due[0]:
+        solve(amounts)
+        amounts.due[0] = amounts.seen[0] + max(math.floor(SHARE * amounts.seen[0]), 1.0)
+
+
+@jit
+def solve(amounts: Amounts) -> None:
+    """The posterior of b, c and a at the spread of b that explains the amounts best.
+
+    With the prior precision P, A = X'X + P and theta = A^-1 X'l, the logarithm of the evidence is,
+    up to a constant, (log |P| - log |A| - (n + ROWS) log(ROWS NOISE + l'l - theta . X'l)) / 2.
+    """
+    S, n, theta = amounts.covariance, amounts.seen[0], amounts.input
+    d, m, best, chosen = amounts.slopes.shape[0], S.shape[0], -math.inf, 0
+    for trial in range(len(SPREADS) + 1):
+        spread = SPREADS[trial if trial < len(SPREADS) else chosen]
+        evidence = -2.0 * d * math.log(spread)
+        for i in range(m):
+            copy(S[i], amounts.products[i])
+            own = spread if i < d else LEVEL_SPREAD if i == d else ARM_SPREAD
+            S[i, i] += 1.0 / own**2
+        evidence -= invert(S)
+        left = ROWS * NOISE + amounts.squares[0]
+        for i in range(m):
+            theta[i] = row_dot(S, i, amounts.sums)
+            left -= theta[i] * amounts.sums[i]
+        amounts.noise[0] = max(left, LEAST_NOISE) / (n + ROWS)
+        evidence -= (n + ROWS) * math.log(amounts.noise[0])
+        if trial < len(SPREADS) and evidence > best:
+            best, chosen = evidence, trial
+    for i in range(m):
+        for j in range(m):
+            S[i, j] *= amounts.noise[0]
+        if i < d:
+            amounts.slopes[i] = theta[i]
+        elif i == d:
+            amounts.level[0] = theta[i]
+        else:
+            amounts.arms[i - d - 1] = theta[i]
+
+
+@jit
+def charged_share(amounts: Amounts, z: Floats, arm: int, share: float, most: float) -> float:
+    """The expected cost of a conversion that costs a share of its amount, at most ``most``.
+
+    E min(share Y, most) of a log-normal Y that is not negative.
+    """
+    deviation = math.sqrt(amounts.noise[0])
+    if deviation == 0.0:
+        return most
+    middle = amounts.level[0] + log_relative(amounts, z, arm)
+    end = (math.log(most / share) - middle) / deviation
+    below = share * math.exp(middle + 0.5 * deviation**2) * normal_cdf(end - deviation)
+    positive = 1.0 - amounts.negative[0] / max(amounts.seen[0], 1.0)
+    return float(positive * min(below + most * normal_cdf(-end), most))
+
+
+@jit
+def variance_of(amounts: Amounts, total: float, gradient: Floats) -> float:
+    """The variance of a sum of amounts with a gradient in b, c and a.
+
+    The sum is in proportion to exp(s^2 / 2), and s^2 is an estimate, too.
+    """
+    of_noise = 0.5 * total * amounts.noise[0] * math.sqrt(2.0 / max(amounts.seen[0], 1.0))
+    return float(max(quadratic(amounts.covariance, 0, gradient), 0.0) + of_noise**2)
+
+
+@jit
+def gain_of(y: float) -> float:
+    """Whether there was a conversion, which is what the estimator learns."""
+    return 1.0 if y != 0.0 else 0.0
+
+
+KERNELS = {
+    "view_amounts": AMOUNTS.view,
+    "learn_amount": learn_amount,
+    "unit_of": unit_of,
+    "amount_of": amount_of,
+    "charged_share": charged_share,
+}
