@@ -95,9 +95,7 @@ class Composition:
         try:
             made = cls(**kept)
             known = len(made.components) == 3 and isinstance(made.cost_aware, bool)
-            known = (
-                known and made.amounts in (False, True) and (made.takes_amounts or not made.amounts)
-            )
+            known &= isinstance(made.amounts, bool) and made.takes_amounts >= made.amounts
         except (TypeError, KeyError):
             known = False
         if not known:
