@@ -117,32 +117,54 @@ def amount_of(amounts: Amounts, z: Floats, arm: int) -> float:
 
 
 @jit
+def cut(amounts: Amounts, z: Floats, arm: int, y: float) -> float:
+    """The logarithm of an amount, not too far from what is expected."""
+    expected = amounts.level[0] + log_relative(amounts, z, arm)
+    most = CUT * math.sqrt(amounts.noise[0])
+    return float(expected + min(max(math.log(abs(y)) - expected, -most), most))
+
+
+@jit
+def add(amounts: Amounts, z: Floats, arm: int, log: float, weight: float) -> None:
+    """Add a row to the moments."""
+    write_input(amounts, z, arm)
+    q = amounts.input
+    for i in range(q.shape[0]):
+        if q[i] != 0.0:
+            add_to_row(amounts.products, i, weight * q[i], q)
+            amounts.sums[i] += weight * q[i] * log
+    amounts.squares[0] += weight * log * log
+    amounts.weight[0] += weight
+
+
+@jit
 def learn_amount(amounts: Amounts, z: Floats, arm: int, y: float) -> None:
     """Learn the amount of a conversion; nothing where there was none."""
     if y == 0.0:
         return
     amounts.seen[0] += 1.0
     amounts.negative[0] += 1.0 if y < 0.0 else 0.0
-    log = math.log(abs(y))
     if amounts.noise[0] == 0.0:
+        log = math.log(abs(y))
         amounts.noise[0] = NOISE
     else:
-        expected = amounts.level[0] + log_relative(amounts, z, arm)
-        most = CUT * math.sqrt(amounts.noise[0])
-        log = expected + min(max(log - expected, -most), most)
-    write_input(amounts, z, arm)
-    q = amounts.input
-    for i in range(q.shape[0]):
-        if q[i] != 0.0:
-            add_to_row(amounts.products, i, q[i], q)
-            amounts.sums[i] += q[i] * log
-    amounts.squares[0] += log * log
-    amounts.weight[0] += 1.0
+        log = cut(amounts, z, arm, y)
+    add(amounts, z, arm, log, 1.0)
     if amounts.seen[0] in EARLY:
         fade(amounts)
     if amounts.seen[0] >= amounts.due[0]:
         solve(amounts)
         amounts.due[0] = amounts.seen[0] + max(math.floor(SHARE * amounts.seen[0]), 1.0)
+
+
+@jit
+def unlearn_amount(amounts: Amounts, z: Floats, arm: int, y: float) -> None:
+    """Take an amount back that was learned; what it was cut to may have changed since."""
+    if y == 0.0 or amounts.weight[0] < 2.0:
+        return
+    amounts.negative[0] -= 1.0 if y < 0.0 and amounts.negative[0] > 0.0 else 0.0
+    amounts.seen[0] -= 1.0
+    add(amounts, z, arm, cut(amounts, z, arm, y), -1.0)
 
 
 @jit
@@ -227,6 +249,7 @@ def gain_of(y: float) -> float:
 KERNELS = {
     "view_amounts": AMOUNTS.view,
     "learn_amount": learn_amount,
+    "unlearn_amount": unlearn_amount,
     "unit_of": unit_of,
     "amount_of": amount_of,
     "charged_share": charged_share,
