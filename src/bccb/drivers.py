@@ -153,7 +153,9 @@ def propose(
     forecast(parts.pacer, to_come, t == 1)
     time = max(T - counts[count.SINCE], 1)
     lam = price(parts.pacer, expected / counts[count.PLANNED], (T - t) / time)
-    lam = max(lam, count.least_price(counts) / unit_of(parts.amounts))
+    least = count.least_price(counts) / unit_of(parts.amounts)
+    if lam < least:  # the cap binds: at random no more is spent than the rule itself spends
+        lam, to_come = least, min(to_come, count.chosen(counts) / MICROS / max(t - 1, 1))
     see(parts.scaler, x)
     prepare(parts.scaler, x, space.z)
     ready = predict(parts.estimator, space.z, space.effect, trace.spread)

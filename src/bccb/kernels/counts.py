@@ -67,6 +67,12 @@ def delivery(counts: Ints) -> float:
 
 
 @jit
+def chosen(counts: Ints) -> int:
+    """The micros that were proposed by the rule, and not at random."""
+    return int(counts[PROPOSED] - counts[EXPLORED])
+
+
+@jit
 def least_price(counts: Ints) -> float:
     """The price below which money buys less than the cost cap demands; 0 without one."""
     return 0.0 if counts[CAP] == NO_CAP else 1e6 / counts[CAP]
