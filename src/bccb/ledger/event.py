@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from bccb.outcome import STATUS_AFTER, WITH_VALUE, End, is_allowed
+from bccb.outcome import Kind as OutcomeKind
 
 
 class Kind(StrEnum):
@@ -77,14 +78,18 @@ class Known(NamedTuple):
 
     @property
     def held(self) -> int:
-        """Micros that were taken for the treatment."""
-        return self.decision.money if self.settlement is None else self.settlement.money
+        """Micros that are held or were charged for the treatment, after all that is known."""
+        end, settlement = self.end, self.settlement
+        last = self.decision if settlement is None else settlement
+        if end is None or end.sequence < last.sequence:
+            return last.money
+        return last.money - end.money
 
 
-def fault_of(event: Event) -> str | None:
+def fault_of(event: Event, outcomes: str = OutcomeKind.CONVERSION) -> str | None:
     """What is not finite or not in range in an event, which must then not be kept or answered.
 
-    The schema refuses the same.
+    The schema refuses the same, but does not know the kind of a campaign's ``outcomes``.
 
     >>> fault_of(Event(1, 2, 0, "decision", "a", 1, 0, price=float("inf"), probability=0.5))
     'price is inf'
@@ -97,7 +102,7 @@ def fault_of(event: Event) -> str | None:
             return f"price is {price}"
         if chance is None or not 0.0 < chance <= 1.0:
             return f"probability is {chance}"
-    elif kind in WITH_VALUE and (value is None or not is_allowed(value)):
+    elif kind in WITH_VALUE and (value is None or not is_allowed(value, outcomes)):
         return f"value is {value}"
     return None
 

@@ -48,7 +48,7 @@ class Campaign(Standing):
         row = (self.key, self.sequence, at, kind, *rest)
         self.seal = seal_of(row, self.seal)
         event = Event._make((*row, self.seal))
-        fault = None if sound else fault_of(event)
+        fault = None if sound else fault_of(event, self.terms.outcome)
         if fault is not None:
             raise RefusedError(f"campaign {self.id} made an impossible {kind}: {fault}")
         return event

@@ -88,6 +88,7 @@ def plan(books: Books, at: int, reports: Reports) -> Plan:
             raise unknown(detail, None if single else f"{i}.decision_id")
         if item.value is UNSET and not campaign.terms.shadow:
             raise missing(f"{where}value")
+        _check_value(campaign, item, where)
         action = _done(planned, decided, item, where)
         waits = decided.end is None and not _late(campaign, at, decided)
         value, status = _take(planned, waits, decided, item, action, where)
@@ -95,6 +96,13 @@ def plan(books: Books, at: int, reports: Reports) -> Plan:
         if decided.end is None and not waits:
             planned.ended[item.decision_id] = decided
     return planned
+
+
+def _check_value(campaign: Campaign, item: OutcomeItem, where: str) -> None:
+    """Refuse an outcome that is none of the campaign's kind."""
+    least, most, allowed = campaign.terms.outcome_range
+    if item.value is not UNSET and not least <= item.value <= most:
+        raise invalid(f"{where}value", item.value, allowed)
 
 
 def _done(planned: Plan, known: Known, item: OutcomeItem, where: str) -> int:
@@ -152,7 +160,7 @@ def _take(
             planned.done[id_] = known, action
             return None, "recorded"
         return None, "already_recorded"
-    if value > NOT_REPORTED and known.too_late is None:
+    if value != NOT_REPORTED and known.too_late is None:
         planned.too_late[id_] = known, action
     # no outcome counts as none, but a shadow campaign that did not know the action learned nothing
     same = value == NOT_REPORTED and campaign.done(known) is not None
@@ -191,8 +199,10 @@ def settle(books: Books, at: int, campaign_id: str, decision: str, cost: str) ->
     if micros > reserved:
         raise invalid("cost", cost, f"at most {as_text(reserved)}, what was reserved")
     if known.settlement is None:
-        if known.end is not None and known.end.money:
+        if not known.held:
             raise conflict("not-treated", f"the money for {decision!r} has returned already")
+        if micros > known.held:  # a share of the amount
+            raise invalid("cost", cost, f"at most {as_text(known.held)}, what was charged")
         event = campaign.settling(at, known, micros)
         books.record(campaign, event)
         known = known._replace(settlement=event)
@@ -204,7 +214,7 @@ def settle(books: Books, at: int, campaign_id: str, decision: str, cost: str) ->
 
 def _has_converted(known: Known) -> bool:
     end = known.end
-    return end is not None and end.kind == Kind.OUTCOME and (end.value or 0.0) > NOT_REPORTED
+    return end is not None and end.kind == Kind.OUTCOME and end.value != NOT_REPORTED
 
 
 def _find(books: Books, campaign_id: str, decision: str) -> tuple[Campaign, Known]:
@@ -216,7 +226,7 @@ def _find(books: Books, campaign_id: str, decision: str) -> tuple[Campaign, Know
 
 
 def _state(campaign: Campaign, known: Known) -> DecisionState:
-    held = known.held - (known.end.money if known.end is not None else 0)
+    held = known.held
     waits = known.end is None and known.settlement is None
     action = known.decision.action
     return DecisionState(

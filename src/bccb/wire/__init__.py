@@ -14,6 +14,8 @@ from bccb.wire.campaigns import (
     Caused,
     Figure,
     Notice,
+    OutcomeTerms,
+    OutcomeTermsRequest,
     PolicyChoice,
     PolicyRequest,
 )
@@ -32,6 +34,7 @@ from bccb.wire.decisions import (
 )
 from bccb.wire.features import FeatureChoice, FeatureRequest, FeatureValue
 from bccb.wire.fields import (
+    CURRENCY,
     ID,
     MONEY,
     MOST_BATCH,
@@ -61,6 +64,7 @@ from bccb.wire.reports import (
 )
 
 __all__ = [
+    "CURRENCY",
     "ID",
     "MONEY",
     "MOST_BATCH",
@@ -100,6 +104,8 @@ __all__ = [
     "OutcomeAnswer",
     "OutcomeItem",
     "OutcomeRequest",
+    "OutcomeTerms",
+    "OutcomeTermsRequest",
     "PlainDecisionRequest",
     "PolicyChoice",
     "PolicyRequest",

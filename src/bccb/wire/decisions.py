@@ -64,7 +64,13 @@ class DecisionAnswer(Answer, frozen=True):
     probability: Annotated[
         float, Meta(description="That of this action, over all draws of the policy.")
     ]
-    price: Annotated[float, Meta(description="What a unit of money had to bring, in conversions.")]
+    price: Annotated[
+        float,
+        Meta(
+            description="What a unit of money had to bring, in conversions, or in currency where "
+            "outcomes are amounts."
+        ),
+    ]
     remaining: Money
     act: Annotated[
         bool, Meta(description="false in a shadow campaign: do what your own system says.")
