@@ -205,7 +205,7 @@ def test_so_it_does_for_a_few_users_in_plain_python(service: Service) -> None:
     check_log(run(service, "bccb", users=500, features=2, treatments=2))
 
 
-@pytest.mark.parametrize(("charge", "cost_cap"), [("conversion", 25.0), ("treatment", 2.5)])
+@pytest.mark.parametrize(("charge", "cost_cap"), [("conversion", 25.0), ("treatment", 5.0)])
 def test_so_it_does_where_costs_are_charged_on_conversion_or_capped(
     service: Service, charge: str, cost_cap: float
 ) -> None:
