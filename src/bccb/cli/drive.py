@@ -274,6 +274,7 @@ def _create(client: Client, wanted: Wanted, traffic: Traffic, users: int) -> Cam
         outcome_window_seconds=wanted.window,
         outcome="amount" if traffic.kind is Kind.AMOUNT else None,
         largest=LARGEST if wanted.amounts else None,
+        negative=False if wanted.amounts else None,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from decimal import Decimal
 from typing import Any, Literal, cast
 
@@ -171,6 +171,9 @@ def _arms(campaign: Campaign) -> tuple[wire.ArmFigures, ...]:
     tally, waiting = campaign.tally, exposure(campaign.pending)
     if tally.one_sided and median_delay(campaign.pending) is None:
         waiting[:] = 0.0  # how late conversions come is not known, either
+    values = [tally.value_per_user(arm, float(users)) for arm, users in enumerate(waiting)]
+    if not campaign.terms.negative:
+        values = [value and replace(value, low=max(value.low, 0.0)) for value in values]
     return tuple(
         wire.ArmFigures(
             treatment=name,
@@ -179,7 +182,7 @@ def _arms(campaign: Campaign) -> tuple[wire.ArmFigures, ...]:
             conversions=tally.conversions[arm],
             rate=_figure(tally.rate(arm, float(waiting[arm]))),
             value=tally.value[arm] if tally.value else None,
-            value_per_user=_figure(tally.value_per_user(arm, float(waiting[arm]))),
+            value_per_user=_figure(values[arm]),
         )
         for arm, name in enumerate((None, *campaign.terms.treatments))
     )

@@ -96,8 +96,8 @@ function showHorizon() {
 }
 
 function showAmounts() {
-  byId("amount-part").hidden = byId("outcome-kind").value !== "amount";
-  byId("share-part").hidden = !canShare();
+  document.querySelector(".amount-part").hidden = byId("outcome-kind").value !== "amount";
+  document.querySelector(".share-part").hidden = !canShare();
 }
 
 function empty() {

@@ -2,9 +2,7 @@
 
 import { fixed, money, percent } from "./format.js";
 
-const SPACE = "\u00a0"; // that does not break
-
-const withCurrency = (text, { currency }) => (currency === null ? text : `${text}${SPACE}${currency}`);
+const withCurrency = (text, { currency }) => (currency === null ? text : `${text} ${currency}`);
 
 /** Whether outcomes are amounts of money. */
 export const isInMoney = (campaign) => campaign.outcome.kind === "amount";
