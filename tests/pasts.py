@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
-from bccb.kernels.counts import AT_ESTIMATOR, CAP, SEED
+from bccb.kernels import counts as count
 from bccb.ledger.event import Kind
 from bccb.ledger.opening import open_ledger
 from bccb.machine import Machine, Steps
@@ -25,6 +26,7 @@ from bccb.serve.campaign import Campaign
 from bccb.serve.decisions import Asked
 from bccb.serve.problem import ProblemError
 from bccb.serve.users import UserRows
+from bccb.types import Ints
 from bccb.wire import CampaignRequest, DecisionRequest, OutcomeItem, decoder
 
 # without those of shadow campaigns and of fits, which have tests of their own
@@ -208,11 +210,11 @@ def other_code(version: str = "0.0.1", decides_otherwise: bool = False) -> Itera
             steps = Machine.steps
 
             def otherwise(machine: Machine, *given: Any) -> Steps:
-                machine.counts[SEED] += 9
+                machine.counts[count.SEED] += 9
                 try:
                     return steps(machine, *given)
                 finally:
-                    machine.counts[SEED] -= 9
+                    machine.counts[count.SEED] -= 9
 
             patch.setattr(Machine, "steps", otherwise)
         yield
@@ -233,5 +235,12 @@ def damage(path: Path, statement: str) -> None:
 
 
 def without_charges(snapshot: bytes) -> bytes:
-    """The snapshot of a policy as the version before caps and charges made it."""
-    return snapshot[: 8 * CAP] + snapshot[8 * AT_ESTIMATOR :]
+    """The snapshot of a policy as the version before caps, charges and amounts made it."""
+    counts = np.frombuffer(snapshot[: 8 * count.COUNTS], np.int64)
+    return earlier_counts(counts).tobytes() + snapshot[8 * count.COUNTS :]
+
+
+def earlier_counts(counts: Ints) -> Ints:
+    """The counts of that version."""
+    since = [*range(count.CAP, count.AT_ESTIMATOR), count.AT_AMOUNTS]
+    return np.delete(counts, since)

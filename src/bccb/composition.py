@@ -18,7 +18,14 @@ from bccb.kernels.component import Component
 from bccb.kernels.jit import bind
 from bccb.kernels.sample import SAMPLE, keep_in_sample
 from bccb.kernels.scaling import READERS, SCALER
-from bccb.kernels.store import STORE, fit_is_due, keep_in_store, note_learned, view_store
+from bccb.kernels.store import (
+    STORE,
+    correct_in_store,
+    fit_is_due,
+    keep_in_store,
+    note_learned,
+    view_store,
+)
 from bccb.kernels.trace import SPACE, TRACE
 from bccb.pacers import PACERS
 
@@ -27,7 +34,7 @@ TEMPLATES: tuple[Callable[..., Any], ...] = (
     *(drivers.view, drivers.expected_cost, drivers.value, drivers.propose),
     *(drivers.learn_evidence, drivers.learn),
     *(drivers.pay, drivers.decide, drivers.decide_many),
-    *(drivers.observe, drivers.observe_many, drivers.absorb, drivers.rehearse),
+    *(drivers.observe, drivers.amend, drivers.observe_many, drivers.absorb, drivers.rehearse),
     *(drivers.probability, drivers.probabilities),
     *(ageing.add_weight, ageing.age, ageing.end),
     *(estimated.value_effect, estimated.sum_over, estimated.sum_values, estimated.write_effects),
@@ -95,9 +102,7 @@ class Composition:
         try:
             made = cls(**kept)
             known = len(made.components) == 3 and isinstance(made.cost_aware, bool)
-            known = (
-                known and made.amounts in (False, True) and (made.takes_amounts or not made.amounts)
-            )
+            known &= isinstance(made.amounts, bool) and made.takes_amounts >= made.amounts
         except (TypeError, KeyError):
             known = False
         if not known:
@@ -162,6 +167,7 @@ def compose(composition: Composition) -> dict[str, Any]:
     if composition.refitted:
         kernels |= {"view_store": view_store, "note_learned": note_learned}
         kernels |= {"keep_in_store": keep_in_store, "fit_is_due": fit_is_due}
+        kernels["correct_in_store"] = correct_in_store
     for template in TEMPLATES:
         kernels[template.__name__] = bind(template, composition.name, kernels)
     return kernels

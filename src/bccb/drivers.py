@@ -25,6 +25,7 @@ from bccb.kernels.slots import (
     amount_of,
     chance,
     charged_share,
+    correct_in_store,
     explore,
     fit_is_due,
     forecast,
@@ -41,6 +42,7 @@ from bccb.kernels.slots import (
     rate_of,
     reserve,
     unit_of,
+    unlearn_amount,
     view_amounts,
     view_estimator,
     view_explorer,
@@ -300,6 +302,32 @@ def observe(
     prepare(parts.scaler, x, z)
     learn(parts, counts[count.SEED], x, z, action, a, b)
     return fit_is_due(parts.store)
+
+
+@jit
+def amend(
+    counts: Ints,
+    memory: Floats,
+    x: Floats,
+    user: int,
+    action: int,
+    was: float,
+    y: float,
+    space: Floats,
+) -> None:
+    """Learn that the outcome of an action was y, after ``was`` had been learned.
+
+    Evidence is additive: the gain changes, and the weight does not.
+    """
+    parts, z = view(counts, memory), see_space(counts, space).z
+    prepare(parts.scaler, x, z)
+    gain = gain_of(y) - gain_of(was)
+    if gain != 0.0:
+        learn_estimator(parts.estimator, z, action, gain, 0.0)
+        learn_explorer(parts.explorer, action, gain, 0.0)
+        correct_in_store(parts.store, counts[count.SEED], user, gain_of(y))
+    unlearn_amount(parts.amounts, z, action, was)
+    learn_amount(parts.amounts, z, action, y)
 
 
 @jit

@@ -110,6 +110,14 @@ class Machine(State):
         """Learn the known outcome of an action on the user of a trace."""
         self._observe(self.counts, self.memory, trace, action, outcome, KNOWN_WEIGHT, self._space)
 
+    def amend(self, x: Floats, number: int, action: int, was: float, outcome: float) -> None:
+        """Learn that the outcome of decision ``number`` on a user was another one.
+
+        What comes late must have ended: the outcome ``was`` was learned in full.
+        """
+        state = self.counts, self.memory, x, number, action
+        self.kernels["amend"](*state, was, outcome, self._space)
+
     def age(self, at: float, most: int = ALL) -> int:
         """Let the users who wait grow older, up to time ``at``; how many ages they passed."""
         assert self.pending is not None

@@ -92,6 +92,21 @@ class Measure:
             self.converted[number] = outcome, min(max(alone, self.least), 1.0)
         self._set(number, TREATED if treated else LEFT)
 
+    def correct(self, number: int, treated: bool, was: float, outcome: float, alone: float) -> None:
+        """Note that the outcome of a decision was another one."""
+        if number > self.users:
+            self.converted.pop(number, None)
+            self.end(number, treated, outcome, alone)
+            return
+        before, after = (min(max(y / self.largest, 0.0), 1.0) for y in (was, outcome))
+        if treated:
+            self.conversions += after - before
+            return
+        p = np.array([[min(max(alone, self.least), 1.0)]])
+        for y, sign in ((before, -1.0), (after, 1.0)):
+            self.logs += sign * self._logs(p, np.array([[y]]))
+            self.without += sign * float((1.0 - p[0, 0]) / p[0, 0] * y)
+
     def drop(self, number: int, treated: bool) -> None:
         """Leave out a user whose decision was not carried out."""
         self._set(number, UNDELIVERED if treated else CANCELLED)
@@ -122,8 +137,12 @@ class Measure:
 
     def _add(self, p: Floats, y: Floats) -> None:
         """Add users who were left alone and converted; one per row."""
-        self.logs += np.log((1.0 - (1.0 - p) * np.exp(self.grid * y)) / p).sum(axis=0)
+        self.logs += self._logs(p, y)
         self.without += float(((1.0 - p) / p * y).sum())
+
+    def _logs(self, p: Floats, y: Floats) -> Floats:
+        """What they add to G(l)."""
+        return np.asarray(np.log((1.0 - (1.0 - p) * np.exp(self.grid * y)) / p).sum(axis=0))
 
     def end_all(self, actions: Ints, outcomes: Floats, alone: Floats) -> None:
         """Note many users at once, in order, all of whose outcomes are known. Nobody may wait."""

@@ -31,7 +31,8 @@ from bccb.outcome import (
 )
 from bccb.pending import Pending
 from bccb.receipts import Receipt, Receipts
-from bccb.saved import SIGNATURE, Saved, pack, unpack
+from bccb.saved import NOTHING_OBSERVED as NOTHING
+from bccb.saved import SIGNATURE, Observed, Saved, pack, unpack
 from bccb.types import Floats, Ints, as_floats
 
 FLOAT = np.dtype(np.float64)
@@ -60,6 +61,7 @@ class Policy(Machine):
         waiting: Mapping[int, Receipt],
         pending: Pending | None = None,
         measure: Measure | None = None,
+        observed: Mapping[int, Observed] = NOTHING,
     ) -> None:
         super().__init__(name, composition, counts, memory, pending)
         self._measure = measure
@@ -72,6 +74,10 @@ class Policy(Machine):
             name, composition, self.features, self.treatments, int(counts[count.SEED]), id_
         )
         self._waiting = Receipts(self._origin, counts, waiting)
+        # until their window ends, outcomes can be corrected
+        kept = {number: each[:2] for number, each in observed.items()}
+        self._observed = Receipts(self._origin, counts, kept, "cancelled or corrected")
+        self._outcomes = {number: each[2] for number, each in observed.items()}
         self._shape = (self.features,)
         self.owner = id_
         self.fits_itself = True
@@ -192,6 +198,7 @@ class Policy(Machine):
             first = self.pending.first
             self.age(time)
             for number in range(first, self.pending.first):
+                self._forget(number)
                 receipt = self._waiting.pop(number, None)
                 if receipt is None:
                     continue
@@ -324,12 +331,52 @@ class Policy(Machine):
         assert self.pending is not None
         if decision.number in self._waiting:
             self.end(decision.number, y, time)
-            self.settle(self._waiting.pop(decision.number)[0], y)
+            receipt = self._waiting.pop(decision.number)
+            self.settle(receipt[0], y)
+            self._observed[decision.number], self._outcomes[decision.number] = receipt, y
             if self._measure is not None:
                 self._note(self._measure, decision, y)
             self._fit_if_due()
         elif y != NOT_REPORTED:
             self.pending.note_too_late()
+
+    def correct(self, decision: Decision, outcome: float, *, at: float | None = None) -> None:
+        """Correct an outcome that was observed, such as an order that came back: once.
+
+        For policies with a window, within the window of the decision. What the outcome cost, where
+        costs are charged on conversion, is corrected, too.
+
+        >>> import bccb
+        >>> policy = bccb.make(
+        ...     budget=100, horizon=1_000, features=1, window=30.0, outcome="amount", seed=1
+        ... )
+        >>> first = policy.decide([0.5], cost=0.5, at=1.0)
+        >>> policy.observe(first, 80.0, at=9.0)
+        >>> policy.correct(first, 0.0, at=12.0)  # sent back
+        """
+        y = checks.number("outcome", outcome)
+        self._check_outcome(y)
+        if self.pending is None:
+            raise StateError("the policy was made without a window, within which to correct")
+        time = self._time(at)
+        if self._is_late(decision, time):
+            raise StateError(f"the window of decision {decision.number} has ended")
+        if isinstance(decision, Decision) and decision.number in self._waiting:
+            raise StateError(f"decision {decision.number} has no outcome yet: observe it")
+        held = self._observed.paid(decision)
+        self._advance(at)
+        was = self._outcomes[decision.number]
+        self.recharge(held, was, y)
+        self._forget(decision.number)
+        self.amend(decision.features, decision.number, decision.action, was, y)
+        if self._measure is not None:
+            alone = 1.0 if decision.action > 0 else self.probability(decision._trace, 0)
+            self._measure.correct(decision.number, decision.action > 0, was, y, alone)
+
+    def _forget(self, number: int) -> None:
+        """Let an outcome be final."""
+        self._observed.pop(number, None)
+        self._outcomes.pop(number, None)
 
     def cancel(self, decision: Decision, *, at: float | None = None) -> None:
         """Undo a decision that was not carried out: its money returns and nothing is learned.
@@ -398,6 +445,7 @@ class Policy(Machine):
             Saved(
                 *(self.name, self._origin.policy, self.composition, self.counts),
                 *(self.used_memory(), self._waiting.rows(), self.pending, self._measure),
+                {number: (*self._observed[number], y) for number, y in self._outcomes.items()},
             )
         )
 
@@ -438,4 +486,4 @@ def from_bytes(kept: bytes) -> Policy:
     saved = unpack(kept)
     waiting = {number: (paid, checksum) for number, paid, checksum in saved.waiting.tolist()}
     parts = saved.name, saved.composition, saved.counts, saved.memory, saved.id
-    return Policy(*parts, waiting, saved.pending, saved.measure)
+    return Policy(*parts, waiting, saved.pending, saved.measure, saved.observed)

@@ -1,4 +1,4 @@
-"""Receipts: what a policy keeps of each decision until it has an outcome.
+"""Receipts: what a policy keeps of each decision until it has an outcome, or until that is final.
 
 A decision that was changed, or that another copy of the policy made, does not match its receipt and
 is refused. So only money that this policy paid is refunded.
@@ -23,14 +23,21 @@ adler32: Callable[[Any, int], int] = zlib.adler32  # half the time of crc32
 
 
 class Receipts(dict[int, Receipt]):
-    """The receipts of the decisions that wait for an outcome, by their numbers.
+    """The receipts of decisions, by their numbers.
 
-    ``counts`` are those of the policy, which know how many decisions it has made.
+    ``counts`` are those of the policy, which know how many decisions it has made. ``otherwise`` is
+    what became of decisions without a receipt.
     """
 
-    def __init__(self, origin: Origin, counts: Ints, kept: Mapping[int, Receipt]) -> None:
+    def __init__(
+        self,
+        origin: Origin,
+        counts: Ints,
+        kept: Mapping[int, Receipt],
+        otherwise: str = "observed or cancelled",
+    ) -> None:
         super().__init__(kept)
-        self.origin, self.counts = origin, counts
+        self.origin, self.counts, self.otherwise = origin, counts, otherwise
 
     def add(self, number: int, paid: int, trace: Floats, action: int) -> None:
         """Keep the receipt of a decision."""
@@ -53,7 +60,7 @@ class Receipts(dict[int, Receipt]):
         except (AttributeError, TypeError, ValueError, OverflowError, BufferError):  # was changed
             made = False
         if ours and made and kept is None:
-            raise StateError(f"decision {decision.number} was observed or cancelled already")
+            raise StateError(f"decision {decision.number} was {self.otherwise} already")
         changed = ", or was changed since" if ours and made else ""
         raise StateError(f"decision {decision.number} was not made by this policy{changed}")
 

@@ -11,7 +11,8 @@ import io
 import json
 import math
 import zipfile
-from typing import Any, NamedTuple, cast
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from bccb.kernels import counts as count
 from bccb.kernels.counts import MOST_FEATURES, MOST_MEMORY, MOST_TREATMENTS, MOST_USERS
 from bccb.measured import Bytes, Measure
 from bccb.money import MICROS, MOST_COST, MOST_MONEY
+from bccb.outcome import Kind, range_of
 from bccb.pending import Pending
 from bccb.types import Floats, Ints
 
@@ -30,6 +32,9 @@ FORMAT = 8
 FORMATS = (6, 7, FORMAT)  # that can be read; in 6 no policy had a store, in 7 no cap and no charge
 SIGNATURE = b"PK"  # of every file that NumPy saves as .npz
 ARRAYS = ("header", "counts", "memory", "waiting", "delay", "marks", "users", "sums", "states")
+OBSERVED = "observed"  # an array that older formats do not have
+Observed: TypeAlias = tuple[int, int, float]  # the micros paid, the checksum and the outcome
+NOTHING_OBSERVED: Mapping[int, Observed] = {}
 LONGEST_NAME = 100
 MOST_SUM = 2**62  # of micros: far from the end of the integers
 MOST_CHECKSUM = 2**32 - 1
@@ -48,6 +53,7 @@ class Saved(NamedTuple):
     waiting: Ints  # (n, 3): the number of a decision, the micros paid, the checksum
     pending: Pending | None = None
     measure: Measure | None = None
+    observed: Mapping[int, Observed] = NOTHING_OBSERVED  # outcomes that can be corrected
 
 
 def pack(saved: Saved) -> bytes:
@@ -72,6 +78,7 @@ def pack(saved: Saved) -> bytes:
         users=users,
         sums=sums,
         states=states,
+        observed=np.array([(n, *saved.observed[n]) for n in sorted(saved.observed)]).reshape(-1, 4),
     )
     return buffer.getvalue()
 
@@ -100,6 +107,9 @@ def unpack(kept: bytes) -> Saved:
         )
         sums = _array("sums", files, np.float64, 1)
         states = _array("states", files, np.uint8, 1)
+        observed = np.empty((0, 4))
+        if header["format"] == FORMAT:
+            observed = _array(OBSERVED, files, np.float64, 2)
     except InputError:
         raise
     except Exception as error:  # zip, NumPy and JSON raise all kinds of errors for damaged bytes
@@ -111,6 +121,7 @@ def unpack(kept: bytes) -> Saved:
         *(name, id_, composition, counts, memory, waiting),
         _pending(counts, kept_pending, waiting[:, 0]),
         _measure(counts, composition, memory, waiting[:, 0], sums, states),
+        _observed(counts, composition, observed, kept_pending),
     )
 
 
@@ -174,7 +185,8 @@ def _files(kept: bytes) -> dict[str, bytes]:
     with zipfile.ZipFile(io.BytesIO(kept)) as archive:
         listed = archive.infolist()
         names = sorted(each.filename for each in listed)
-        if names != sorted(f"{name}.npy" for name in ARRAYS):
+        known = ARRAYS if len(names) == len(ARRAYS) else (*ARRAYS, OBSERVED)
+        if names != sorted(f"{name}.npy" for name in known):
             raise InputError("the arrays of a saved policy", names, f"{', '.join(ARRAYS)}")
         for each in listed:
             plain = each.compress_type == zipfile.ZIP_STORED
@@ -255,6 +267,22 @@ def _check_memory(counts: Ints, composition: Composition, memory: Floats) -> Non
         raise InputError("the sample of treated users", "damaged", "as it was saved")
     if composition.refitted and not store.sound(memory, d, K):
         raise InputError("the outcomes in a saved policy", "damaged", "as they were saved")
+
+
+def _observed(
+    counts: Ints, composition: Composition, rows: Floats, pending: tuple[Floats, Ints, Floats]
+) -> dict[int, Observed]:
+    """The outcomes that can be corrected: of users who are kept, each once."""
+    good = rows.shape[1] == 4 and len(np.unique(rows[:, 0])) == len(rows)
+    if good and len(rows):
+        first = counts[count.NUMBER] - len(pending[2]) + 1
+        least, most, _ = range_of(Kind.AMOUNT if composition.amounts else Kind.CONVERSION)
+        ends = (counts[count.NUMBER], MOST_COST, MOST_CHECKSUM, most)
+        good = bool((rows >= (first, 0, 0, least)).all() and (rows <= ends).all())
+        good = good and bool((rows[:, :3] == np.floor(rows[:, :3])).all())
+    if not good:
+        raise InputError("the outcomes of a saved policy", "damaged", "as they were saved")
+    return {int(n): (int(paid), int(sum_), y) for n, paid, sum_, y in rows.tolist()}
 
 
 def _check_waiting(counts: Ints, waiting: Ints) -> None:

@@ -165,6 +165,19 @@ class State:
         count.settle(self.counts, held, charged)
         return charged
 
+    def recharge(self, held: int, was: float, outcome: float) -> int:
+        """What a corrected outcome costs more, or less, where costs are charged on conversion."""
+        if not self.charges_on_conversion:
+            return 0
+        before, after = (int(count.charge_of(self.counts, held, y)) for y in (was, outcome))
+        if after - before > self.counts[count.REMAINING]:
+            raise StateError(
+                f"the corrected outcome costs {(after - before) / MICROS:g} more, but only "
+                f"{self.remaining:g} is left: add to the budget first"
+            )
+        self.counts[count.REMAINING] -= after - before
+        return after - before
+
     def refund(self, micros: int) -> None:
         """Return what a decision paid, or a part of it, because its treatment was not delivered.
 

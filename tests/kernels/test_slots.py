@@ -7,14 +7,15 @@ import pytest
 
 from bccb.estimators import ESTIMATORS
 from bccb.explorers import EXPLORERS
-from bccb.kernels import slots
+from bccb.kernels import amounts, slots
 from bccb.kernels.component import Component
 from bccb.pacers import PACERS
 
 SLOTS = {
-    "estimator": {"predict", "learn_estimator", "effect_of", "sum_effects"},
+    "estimator": {"predict", "learn_estimator", "rate_of", "effect_of", "sum_effects"},
     "explorer": {"explore", "learn_explorer", "reserve", "chance"},
     "pacer": {"note_arrival", "note_unknown", "forecast", "price"},
+    "amounts": {"view_amounts", "learn_amount", "unit_of", "amount_of", "charged_share"},
 }
 
 
@@ -34,6 +35,10 @@ def test_components_fill_slots_of_their_own_kind_alone(kind: str, component: Com
     assert set(component.kernels) <= SLOTS[kind]
 
 
+def test_amounts_fill_slots_of_their_own_alone() -> None:
+    assert set(amounts.KERNELS) == SLOTS["amounts"]
+
+
 def test_every_slot_has_a_kernel_that_does_nothing() -> None:
     for name in set.union(*SLOTS.values()):
         assert callable(getattr(slots, name))
@@ -45,6 +50,9 @@ def test_empty_slots_estimate_add_and_charge_nothing() -> None:
     assert slots.predict(state, np.ones(3), effect, spread)
     slots.explore(state, 0, 1, spread, True, bonus)
     assert [*effect, *spread, *bonus] == [0.0] * 6
+    assert slots.rate_of(state, np.ones(3), 1) == slots.amount_of(state, np.ones(3), 1) == 1.0
+    assert slots.gain_of(0.4) == 0.4
+    assert slots.charged_share(state, np.ones(3), 1, 0.2, 5.0) == 5.0
     assert slots.price(state, 0.5, 0.5) == slots.reserve(state) == 0.0
 
 

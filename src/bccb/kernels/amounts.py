@@ -37,6 +37,7 @@ NOISE, ROWS = 1.0, 5.0  # of s^2 before any amount, and how many amounts that co
 CUT = 3.0  # standard deviations at which residuals are cut
 FARTHEST = 5.0  # standard deviations at which features are cut
 REACH = 3.0  # of the logarithm of an amount, relative to the unit
+EARLY, FADING = (8.0, 16.0, 32.0), 0.25  # after so many amounts, what is kept of them
 SHARE = 0.125  # more rows, and the moments are solved again
 LEAST_NOISE, LEAST_SURPLUS = 1e-6, 1e-3
 
@@ -48,6 +49,7 @@ class Amounts(NamedTuple):
     negative: Annotated[Floats, "1"]  # of them
     due: Annotated[Floats, "1"]  # how many must be seen for the moments to be solved again
     noise: Annotated[Floats, "1"]  # s^2; 0 before the first amount
+    weight: Annotated[Floats, "1"]  # of the conversions in the moments
     squares: Annotated[Floats, "1"]  # the sum of squared logarithms
     slopes: Annotated[Floats, "d"]  # b
     level: Annotated[Floats, "1"]  # c
@@ -68,7 +70,7 @@ def sound(memory: Floats, d: int, K: int) -> bool:
     return (
         counted(amounts.seen)
         and within(amounts.negative, 0.0, seen)
-        and within(memory[:5], 0.0, LARGE)
+        and within(memory[:6], 0.0, LARGE)
         and within(memory, -LARGE, LARGE)
         and (amounts.noise[0] > 0.0) == (seen > 0.0)
     )
@@ -115,29 +117,65 @@ def amount_of(amounts: Amounts, z: Floats, arm: int) -> float:
 
 
 @jit
+def cut(amounts: Amounts, z: Floats, arm: int, y: float) -> float:
+    """The logarithm of an amount, not too far from what is expected."""
+    expected = amounts.level[0] + log_relative(amounts, z, arm)
+    most = CUT * math.sqrt(amounts.noise[0])
+    return float(expected + min(max(math.log(abs(y)) - expected, -most), most))
+
+
+@jit
+def add(amounts: Amounts, z: Floats, arm: int, log: float, weight: float) -> None:
+    """Add a row to the moments."""
+    write_input(amounts, z, arm)
+    q = amounts.input
+    for i in range(q.shape[0]):
+        if q[i] != 0.0:
+            add_to_row(amounts.products, i, weight * q[i], q)
+            amounts.sums[i] += weight * q[i] * log
+    amounts.squares[0] += weight * log * log
+    amounts.weight[0] += weight
+
+
+@jit
 def learn_amount(amounts: Amounts, z: Floats, arm: int, y: float) -> None:
     """Learn the amount of a conversion; nothing where there was none."""
     if y == 0.0:
         return
     amounts.seen[0] += 1.0
     amounts.negative[0] += 1.0 if y < 0.0 else 0.0
-    log = math.log(abs(y))
     if amounts.noise[0] == 0.0:
+        log = math.log(abs(y))
         amounts.noise[0] = NOISE
     else:
-        expected = amounts.level[0] + log_relative(amounts, z, arm)
-        most = CUT * math.sqrt(amounts.noise[0])
-        log = expected + min(max(log - expected, -most), most)
-    write_input(amounts, z, arm)
-    q = amounts.input
-    for i in range(q.shape[0]):
-        if q[i] != 0.0:
-            add_to_row(amounts.products, i, q[i], q)
-            amounts.sums[i] += q[i] * log
-    amounts.squares[0] += log * log
+        log = cut(amounts, z, arm, y)
+    add(amounts, z, arm, log, 1.0)
+    if amounts.seen[0] in EARLY:
+        fade(amounts)
     if amounts.seen[0] >= amounts.due[0]:
         solve(amounts)
         amounts.due[0] = amounts.seen[0] + max(math.floor(SHARE * amounts.seen[0]), 1.0)
+
+
+@jit
+def unlearn_amount(amounts: Amounts, z: Floats, arm: int, y: float) -> None:
+    """Take an amount back that was learned; what it was cut to may have changed since."""
+    if y == 0.0 or amounts.weight[0] < 2.0:
+        return
+    amounts.negative[0] -= 1.0 if y < 0.0 and amounts.negative[0] > 0.0 else 0.0
+    amounts.seen[0] -= 1.0
+    add(amounts, z, arm, cut(amounts, z, arm, y), -1.0)
+
+
+@jit
+def fade(amounts: Amounts) -> None:
+    """Forget most of the first amounts: nothing was known yet by which to cut them."""
+    for part in (amounts.weight, amounts.squares, amounts.sums):
+        for i in range(part.shape[0]):
+            part[i] *= FADING
+    for i in range(amounts.products.shape[0]):
+        for j in range(amounts.products.shape[0]):
+            amounts.products[i, j] *= FADING
 
 
 @jit
@@ -147,7 +185,7 @@ def solve(amounts: Amounts) -> None:
     With the prior precision P, A = X'X + P and theta = A^-1 X'l, the logarithm of the evidence is,
     up to a constant, (log |P| - log |A| - (n + ROWS) log(ROWS NOISE + l'l - theta . X'l)) / 2.
     """
-    S, n, theta = amounts.covariance, amounts.seen[0], amounts.input
+    S, n, theta = amounts.covariance, amounts.weight[0], amounts.input
     d, m, best, chosen = amounts.slopes.shape[0], S.shape[0], -math.inf, 0
     for trial in range(len(SPREADS) + 1):
         spread = SPREADS[trial if trial < len(SPREADS) else chosen]
@@ -198,7 +236,7 @@ def variance_of(amounts: Amounts, total: float, gradient: Floats) -> float:
 
     The sum is in proportion to exp(s^2 / 2), and s^2 is an estimate, too.
     """
-    of_noise = 0.5 * total * amounts.noise[0] * math.sqrt(2.0 / max(amounts.seen[0], 1.0))
+    of_noise = 0.5 * total * amounts.noise[0] * math.sqrt(2.0 / max(amounts.weight[0], 1.0))
     return float(max(quadratic(amounts.covariance, 0, gradient), 0.0) + of_noise**2)
 
 
@@ -211,6 +249,7 @@ def gain_of(y: float) -> float:
 KERNELS = {
     "view_amounts": AMOUNTS.view,
     "learn_amount": learn_amount,
+    "unlearn_amount": unlearn_amount,
     "unit_of": unit_of,
     "amount_of": amount_of,
     "charged_share": charged_share,

@@ -71,6 +71,11 @@ def learn_amount(amounts: Any, z: Floats, arm: int, y: float) -> None:
 
 
 @jit
+def unlearn_amount(amounts: Any, z: Floats, arm: int, y: float) -> None:
+    """Take back the amount of a conversion that was learned; nothing where there was none."""
+
+
+@jit
 def unit_of(amounts: Any) -> float:
     """What a score of 1 is worth: a conversion, or with amounts the typical amount of one."""
     return 1.0
@@ -202,6 +207,11 @@ def keep_in_store(
     store: Any, seed: int, user: int, x: Floats, arm: int, a: float, b: float
 ) -> None:
     """Note the evidence (a, b) of a user whose outcome is final."""
+
+
+@jit
+def correct_in_store(store: Any, seed: int, user: int, a: float) -> None:
+    """Correct the gain of a user whose outcome was final."""
 
 
 @jit

@@ -120,6 +120,35 @@ def keep_in_store(
 
 
 @jit
+def correct_in_store(store: Store, seed: int, user: int, a: float) -> None:
+    """Correct the gain of a user, if there is a row of theirs.
+
+    The row then belongs to another stratum, and is kept with the share of that one.
+    """
+    after = 1 if a > 0.0 else 0
+    for i in range(int(store.rows[0])):
+        row = store.row[i]
+        if row[USER] == user:
+            arm, before = int(row[ARM]), 1 if row[GAIN] > 0.0 else 0
+            row[GAIN] = a
+            store.kept[arm, before] -= 1.0
+            store.kept[arm, after] += 1.0
+            if before != after and not stays(seed, int(row[NUMBER]), store.halved[arm, after]):
+                remove(store, i)
+                store.kept[arm, after] -= 1.0
+            return
+
+
+@jit
+def remove(store: Store, place: int) -> None:
+    """Close the gap that a row leaves."""
+    store.rows[0] -= 1.0
+    for i in range(place, int(store.rows[0])):
+        for j in range(store.row.shape[1]):
+            store.row[i, j] = store.row[i + 1, j]
+
+
+@jit
 def halve(store: Store, seed: int) -> None:
     """Keep every second row, by its draw, of the stratum that has the most."""
     arm, converted = 0, 0

@@ -1,0 +1,167 @@
+"""What a conversion is worth: against NumPy and SciPy, and against what must not move it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bccb.kernels.amounts import (
+    AMOUNTS,
+    ARM_SPREAD,
+    FARTHEST,
+    LEVEL_SPREAD,
+    NOISE,
+    ROWS,
+    SPREADS,
+    Amounts,
+    amount_of,
+    charged_share,
+    learn_amount,
+    sound,
+    unit_of,
+    variance_of,
+)
+from bccb.kernels.linalg import invert
+from bccb.types import Floats
+
+SIGMA, LEVEL = 0.8, 3.0
+
+
+def fresh(d: int = 3, K: int = 1) -> Amounts:
+    return AMOUNTS.view(np.zeros(AMOUNTS.size(d, K)), d, K)
+
+
+def learned(slopes: Floats, n: int, seed: int, arm_effect: float = 0.0) -> Amounts:
+    """After n amounts of users in both arms."""
+    rng, amounts = np.random.default_rng(seed), fresh(len(slopes))
+    for _ in range(n):
+        z, arm = np.append(rng.normal(size=len(slopes)), 1.0), int(rng.integers(2))
+        log = LEVEL + slopes @ z[:-1] + arm_effect * arm + SIGMA * rng.normal()
+        learn_amount(amounts, z, arm, math.exp(log))
+    return amounts
+
+
+def test_an_inverse_and_its_determinant_are_those_of_numpy() -> None:
+    A = np.random.default_rng(1).normal(size=(6, 6))
+    A = A @ A.T + 0.1 * np.eye(6)
+    inverse = A.copy()
+    logarithm = invert(inverse)
+    np.testing.assert_allclose(inverse, np.linalg.inv(A), rtol=1e-9)
+    assert logarithm == pytest.approx(np.linalg.slogdet(A)[1])
+
+
+def test_the_posterior_is_that_of_bayesian_regression() -> None:
+    amounts = learned(np.array([0.6, 0.0, -0.3]), 300, seed=2)
+    amounts.due[0] = 0.0  # solved with the last row
+    learn_amount(amounts, np.append(np.full(3, 0.1), 1.0), 0, math.exp(LEVEL))
+    X, b, yy, n = amounts.products, amounts.sums, amounts.squares[0], amounts.weight[0]
+    found = {}
+    for spread in SPREADS:
+        P = np.diag([spread**-2.0] * 3 + [LEVEL_SPREAD**-2.0, ARM_SPREAD**-2.0])
+        A = X + P
+        theta = np.linalg.solve(A, b)
+        left = ROWS * NOISE + yy - theta @ b
+        (_, of_P), (_, of_A) = np.linalg.slogdet(P), np.linalg.slogdet(A)
+        evidence = of_P - of_A - (n + ROWS) * math.log(left)
+        found[evidence] = theta, left / (n + ROWS), np.linalg.inv(A)
+    theta, noise, inverse = found[max(found)]
+    np.testing.assert_allclose(np.r_[amounts.slopes, amounts.level, amounts.arms], theta, rtol=1e-6)
+    assert amounts.noise[0] == pytest.approx(noise)
+    np.testing.assert_allclose(amounts.covariance, noise * inverse, rtol=1e-6, atol=1e-12)
+
+
+def test_it_finds_what_amounts_depend_on_and_their_mean() -> None:
+    slopes = np.array([0.6, 0.0, -0.3])
+    amounts = learned(slopes, 2_000, seed=3, arm_effect=-0.2)
+    np.testing.assert_allclose(amounts.slopes, slopes, atol=0.06)
+    assert amounts.arms[0] == pytest.approx(-0.2, abs=0.1)
+    assert unit_of(amounts) == pytest.approx(math.exp(LEVEL + SIGMA**2 / 2), rel=0.1)
+    z = np.array([1.0, 0.0, 0.0, 1.0])
+    assert amount_of(amounts, z, 0) == pytest.approx(math.exp(0.6), rel=0.1)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_amounts_that_depend_on_nothing_stay_equal(seed: int) -> None:
+    amounts = learned(np.zeros(12), 300, seed)
+    z = np.append(np.random.default_rng(seed).normal(size=12), 1.0)
+    assert abs(math.log(amount_of(amounts, z, 0))) < 0.1
+
+
+def test_before_the_first_amount_a_conversion_is_worth_one_unit() -> None:
+    amounts = fresh()
+    assert (unit_of(amounts), amount_of(amounts, np.ones(4), 1)) == (1.0, 1.0)
+    learn_amount(amounts, np.ones(4), 0, 0.0)
+    assert amounts.seen[0] == 0.0
+    learn_amount(amounts, np.ones(4), 0, 50.0)
+    assert math.log(unit_of(amounts)) == pytest.approx(math.log(50.0), abs=0.6)
+
+
+@pytest.mark.parametrize("at", [0, 20, 150])
+def test_one_huge_order_moves_little(at: int) -> None:
+    with_it, without = fresh(), fresh()
+    rng = np.random.default_rng(4)
+    for i in range(400):
+        z, amount = np.append(rng.normal(size=3), 1.0), math.exp(LEVEL + SIGMA * rng.normal())
+        learn_amount(without, z, 0, amount)
+        learn_amount(with_it, z, 0, 1e5 if i == at else amount)
+    assert unit_of(with_it) == pytest.approx(unit_of(without), rel=0.25)
+    np.testing.assert_allclose(with_it.slopes, without.slopes, atol=0.05)
+
+
+def test_one_odd_user_moves_little() -> None:
+    amounts = learned(np.array([0.5, 0.0, 0.0]), 300, seed=5)
+    before = amounts.slopes.copy()
+    learn_amount(amounts, np.array([1e6, 1e6, -1e6, 1.0]), 0, 20.0)
+    amounts.due[0] = 0.0
+    learn_amount(amounts, np.array([0.0, 0.0, 0.0, 1.0]), 0, 20.0)
+    np.testing.assert_allclose(amounts.slopes, before, atol=0.1)
+    far, farther = np.array([FARTHEST, 0.0, 0.0, 1.0]), np.array([1e9, 0.0, 0.0, 1.0])
+    assert amount_of(amounts, far, 0) == amount_of(amounts, farther, 0) < math.exp(3.1)
+
+
+def test_negative_amounts_lower_the_unit_and_turn_its_sign() -> None:
+    amounts = fresh()
+    for i in range(100):
+        learn_amount(amounts, np.zeros(4), 0, -20.0 if i % 4 == 0 else 20.0)
+    assert unit_of(amounts) == pytest.approx(20.0 * 0.5, rel=0.1)
+    assert amount_of(amounts, np.zeros(4), 0) > 0.0
+    for _ in range(200):
+        learn_amount(amounts, np.zeros(4), 0, -20.0)
+    assert amount_of(amounts, np.zeros(4), 0) < 0.0
+
+
+def test_a_share_of_the_amount_up_to_a_ceiling_costs_its_mean() -> None:
+    amounts = learned(np.zeros(3), 2_000, seed=6)
+    z = np.array([0.0, 0.0, 0.0, 1.0])
+    middle = amounts.level[0] + math.log(amount_of(amounts, z, 1))
+    Y = stats.lognorm(s=math.sqrt(amounts.noise[0]), scale=math.exp(middle))
+    for share, most in ((0.2, 3.0), (0.2, 50.0), (1.0, 5.0)):
+        y = Y.ppf((np.arange(200_000) + 0.5) / 200_000)
+        reference = np.minimum(share * y, most).mean()
+        assert charged_share(amounts, z, 1, share, most) == pytest.approx(reference, rel=1e-3)
+    assert charged_share(fresh(), z, 1, 0.2, 3.0) == 3.0  # before the first amount
+
+
+def test_the_variance_of_a_sum_holds() -> None:
+    """The interval of the mean amount covers the truth in about 95 of 100 samples."""
+    truth, held, z = math.exp(LEVEL + SIGMA**2 / 2), 0, np.array([0.0, 0.0, 0.0, 1.0])
+    for seed in range(100):
+        amounts = learned(np.zeros(3), 150, seed)
+        mean = unit_of(amounts) * amount_of(amounts, z, 0)
+        gradient = mean * np.array([0.0, 0.0, 0.0, 1.0, 0.0])
+        held += abs(mean - truth) < 1.96 * math.sqrt(variance_of(amounts, mean, gradient))
+    assert 88 <= held <= 100
+
+
+def test_memory_that_cannot_be_is_told() -> None:
+    amounts = learned(np.zeros(3), 50, seed=7)
+    memory = amounts.seen.base
+    assert memory is not None
+    assert sound(memory, 3, 1)
+    for at, value in ((0, 1.5), (1, 51.0), (3, 0.0), (4, -1.0), (5, -1.0), (9, math.inf)):
+        damaged = memory.copy()
+        damaged[at] = value
+        assert not sound(damaged, 3, 1), at
