@@ -1,11 +1,11 @@
 """Kill the service again and again under load, and check that nothing acknowledged was lost.
 
-Sixteen clients decide, report, cancel, settle and add money; in one campaign they report little but
-conversions, late, and some of them after the window; in two others costs are charged on conversion;
-in another the policy is fitted again, in a process of its own. At random moments the server gets
-SIGKILL and is started again on the same ledger. What was acknowledged must come back to the byte,
-what was not is sent again, and no campaign may ever have spent more than its budget. The last line
-is the verdict; the exit status is 1 unless all its counts but the kills are 0.
+Sixteen clients decide, report, correct, cancel, settle and add money; in one campaign they report
+little but conversions, late, and some of them after the window; in two others costs are charged on
+conversion; in another the policy is fitted again, in a process of its own. At random moments the
+server gets SIGKILL and is started again on the same ledger. What was acknowledged must come back to
+the byte, what was not is sent again, and no campaign may ever have spent more than its budget. The
+last line is the verdict; the exit status is 1 unless all its counts but the kills are 0.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Fold:
             self.held[decision] = money
         elif kind in ("cancellation", "outcome", "expiry"):
             self.held[decision] -= money
-        elif kind == "settlement":
+        elif kind in ("settlement", "correction"):
             self.held[decision] = money
         if kind == "cancellation" and self.held[decision]:
             faults.add("state_mismatch", f"the cancelled {decision} keeps {self.held[decision]}")
@@ -126,4 +126,6 @@ def _kinds(one: Decision) -> set[str]:
         found.add("cancellation")
     if one.settled is not None:
         found.add("settlement")
+    if one.corrected is not None:
+        found.add("correction")
     return found

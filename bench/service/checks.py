@@ -51,9 +51,23 @@ def _again(book: Book, wanted: list[Decision], faults: Faults) -> Iterator[Any]:
         if one.cancelled is not None:
             yield request_bytes("POST", f"{place}/cancel"), _same_state(one.cancelled, faults)
             yield request_bytes("POST", f"{path}/decisions", one.request), _gone(one, faults)
+        if one.corrected is not None:
+            body = {"value": one.corrected}
+            yield request_bytes("POST", f"{place}/correct", body), _same_correction(one, faults)
         if one.settled is not None:
             request = request_bytes("POST", f"{place}/settle", {"cost": one.settled_cost})
             yield request, _same_state(one.settled, faults)
+
+
+def _same_correction(one: Decision, faults: Faults) -> Any:
+    def check(status: int, answer: Any) -> None:
+        if status != 200 or (answer["value"], answer["status"]) != (
+            one.corrected,
+            "already_recorded",
+        ):
+            faults.add("lost", f"the correction of {one.id} became {status} {answer}")
+
+    return check
 
 
 def _same_answers(many: list[Decision], faults: Faults) -> Any:

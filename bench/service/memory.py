@@ -66,6 +66,7 @@ class Decision:
     cancelled: dict[str, Any] | None = None
     settled: dict[str, Any] | None = None
     settled_cost: str = ""
+    corrected: float | None = None
     due: float = math.inf  # when its conversion happens, if it does, by this process's clock
     on_conversion: bool = False  # its cost is due
     closed: bool = False  # the server said that it is too late for anything but an outcome
@@ -94,13 +95,17 @@ class Decision:
     @property
     def paid(self) -> int:
         """Micros that it takes from the budget by now."""
-        if not self.treated or (self.outcome is not None and self.is_free):
+        if not self.treated:
+            return 0
+        if self.settled is None and self.outcome is not None and self.is_free:
             return 0
         return self.held if self.settled is None else cost_micros(self.settled_cost)
 
     @property
     def is_free(self) -> bool:
         """Whether it costs nothing, unless a conversion is reported in time."""
+        if self.corrected is not None:
+            return self.on_conversion and self.corrected == 0.0
         return self.on_conversion and not (self.outcome and self.outcome["value"] > 0.0)
 
     @property

@@ -34,6 +34,14 @@ class Row:
     reported: tuple[float, str | None] | None = None  # outcome and action
     returned: bool = False
     charged: int | None = None  # of a share of the amount
+    corrected: float | None = None
+
+    @property
+    def value(self) -> float | None:
+        """The outcome that counts."""
+        if self.corrected is not None or self.reported is None:
+            return self.corrected
+        return self.reported[0]
 
     @property
     def cost(self) -> int:
@@ -214,11 +222,30 @@ class Book:
         row.status, row.returned = "cancelled", True
         self.tick(now)
 
+    def correct(self, now: int, id_: str, value: float) -> tuple[str, float]:
+        row = self.find(id_)
+        self.check_value(value)
+        if row.corrected is not None:
+            if row.corrected != value:
+                raise Refused(409)
+            return "already_recorded", value
+        if row.status != "observed" or self.late(now, row):
+            raise Refused(409)
+        assert row.reported is not None
+        if row.settled is None and row.reported[1] == row.answer["treatment"]:
+            charged = self.charge(row, value)
+            if charged - row.held > self.money["remaining"]:
+                raise Refused(409)
+            row.charged, row.returned = charged, charged == 0
+        row.corrected = value
+        self.tick(now)
+        return "recorded", value
+
     def settle(self, now: int, id_: str, cost: str) -> None:
         row = self.find(id_)
         if row.status == "cancelled" or row.answer["treatment"] is None:
             raise Refused(409)
-        if self.on_conversion and not (row.reported and row.reported[0] != 0):
+        if self.on_conversion and not row.value:
             raise Refused(409)
         if micros(cost) > row.cost:
             raise Refused(422)
@@ -272,12 +299,12 @@ class Book:
     def log_row(self, number: int, id_: str) -> dict[str, Any]:
         """What the log must say of a decision."""
         row = self.rows[id_]
-        outcome = row.reported[0] if row.reported else 0.0 if row.status == "expired" else None
+        outcome = row.value if row.reported else 0.0 if row.status == "expired" else None
         given: str | None = row.answer["treatment"] or "control"
         answers = {"decision_id": id_, "number": number, "status": row.status, "outcome": outcome}
         answers["age"] = row.body[0]
         if self.shadow:
             answers["proposed"] = given
             given = (row.reported[1] or "control") if row.reported else None
-            answers["outcome"] = row.reported[0] if row.reported else None
+            answers["outcome"] = row.value
         return answers | {"treatment": given}

@@ -262,6 +262,20 @@ class Interleavings(RuleBasedStateMachine):
         answer, _ = self.expect(name, response, lambda book: book.settle(self.clock(), id_, cost))
         self.check_state(name, id_, answer)
 
+    @rule(
+        name=names, id_=ids, value=st.sampled_from((0.0, 1.0, 0.0, 7.5, -3.0)), fits=st.booleans()
+    )
+    def correct(self, name: str, id_: str, value: float, fits: bool) -> None:
+        if fits:
+            value = float(self.fitting(name, {"value": value})["value"])
+        path = f"{self.path(name)}/decisions/{id_}/correct"
+        response = self.service.post(path, {"value": value})
+        answer, expected = self.expect(
+            name, response, lambda b: b.correct(self.clock(), id_, value)
+        )
+        if answer is not None:
+            assert (answer["status"], answer["value"]) == expected
+
     def check_state(self, name: str, id_: str, answer: Any) -> None:
         if answer is not None:
             answers = {k: micros(v) if k in MONEY else v for k, v in answer.items()}

@@ -251,6 +251,12 @@ def cancel(campaign: CampaignId, decision_id: str) -> Call[DecisionState]:
     return _call("POST", _path(campaign, "decisions", decision_id, "cancel"), DecisionState)
 
 
+def correct(campaign: CampaignId, decision_id: str, value: float) -> Call[OutcomeAnswer]:
+    """Correct an outcome, such as an order that came back: once, within its window."""
+    path = _path(campaign, "decisions", decision_id, "correct")
+    return _call("POST", path, OutcomeAnswer, {"value": value})
+
+
 def settle(campaign: CampaignId, decision_id: str, cost: Money) -> Call[DecisionState]:
     """Report what a treatment cost in the end: the rest of its reserved money returns."""
     path = _path(campaign, "decisions", decision_id, "settle")

@@ -25,6 +25,7 @@ class Kind(StrEnum):
     SETTLEMENT = "settlement"  # money: what the treatment cost in the end
     DONE = "done"  # action: what the other system of a shadow campaign did
     TOO_LATE = "too_late"  # a conversion was reported after the window: counted, not learned
+    CORRECTION = "correction"  # value: what the outcome was in the end; money: the cost with that
     BUDGET = "budget"  # money: what was added
     AGED = "aged"  # users who wait grew older; number: the most ages that they could pass
     FITTED = "fitted"  # detail: the model that the policy goes on with, which was fitted again
@@ -52,7 +53,8 @@ class Event(NamedTuple):
     seal: int = 0  # checksum of this row and the seal before it
 
 
-BESIDE_END = (Kind.SETTLEMENT, Kind.DONE, Kind.TOO_LATE)  # what else follows a decision, each once
+# What else follows a decision, each once
+BESIDE_END = (Kind.SETTLEMENT, Kind.DONE, Kind.TOO_LATE, Kind.CORRECTION)
 
 
 class Known(NamedTuple):
@@ -63,6 +65,7 @@ class Known(NamedTuple):
     settlement: Event | None = None
     done: Event | None = None
     too_late: Event | None = None
+    correction: Event | None = None
 
     @classmethod
     def of(cls, events: Sequence[Event]) -> Known | None:
@@ -77,10 +80,19 @@ class Known(NamedTuple):
         return self.decision.decision, self.decision.number
 
     @property
+    def value(self) -> float | None:
+        """The outcome that counts; None if there is none."""
+        if self.correction is not None:
+            return self.correction.value
+        return None if self.end is None else self.end.value
+
+    @property
     def held(self) -> int:
         """Micros that are held or were charged for the treatment, after all that is known."""
-        end, settlement = self.end, self.settlement
-        last = self.decision if settlement is None else settlement
+        end, last = self.end, self.decision
+        for change in (self.settlement, self.correction):
+            if change is not None and change.sequence > last.sequence:
+                last = change
         if end is None or end.sequence < last.sequence:
             return last.money
         return last.money - end.money
@@ -102,8 +114,9 @@ def fault_of(event: Event, outcomes: str = OutcomeKind.CONVERSION) -> str | None
             return f"price is {price}"
         if chance is None or not 0.0 < chance <= 1.0:
             return f"probability is {chance}"
-    elif kind in WITH_VALUE and (value is None or not is_allowed(value, outcomes)):
-        return f"value is {value}"
+    elif kind in (*WITH_VALUE, Kind.CORRECTION):
+        if value is None or not is_allowed(value, outcomes):
+            return f"value is {value}"
     return None
 
 

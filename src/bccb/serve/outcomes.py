@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
+from bccb.errors import StateError
 from bccb.ledger.event import Kind, Known
 from bccb.money import as_text, costs_up
 from bccb.outcome import NOT_REPORTED, ReportStatus, status_of
@@ -100,9 +101,14 @@ def plan(books: Books, at: int, reports: Reports) -> Plan:
 
 def _check_value(campaign: Campaign, item: OutcomeItem, where: str) -> None:
     """Refuse an outcome that is none of the campaign's kind."""
+    if item.value is not UNSET:
+        _check_range(campaign, item.value, f"{where}value")
+
+
+def _check_range(campaign: Campaign, value: float, field: str) -> None:
     least, most, allowed = campaign.terms.outcome_range
-    if item.value is not UNSET and not least <= item.value <= most:
-        raise invalid(f"{where}value", item.value, allowed)
+    if not least <= value <= most:
+        raise invalid(field, value, allowed)
 
 
 def _done(planned: Plan, known: Known, item: OutcomeItem, where: str) -> int:
@@ -185,6 +191,32 @@ def cancel(books: Books, at: int, campaign_id: str, decision: str) -> DecisionSt
     return _state(campaign, known)
 
 
+def correct(books: Books, at: int, campaign_id: str, decision: str, value: float) -> OutcomeAnswer:
+    """Correct an outcome within its window, once."""
+    campaign, known = _find(books, campaign_id, decision)
+    y = value + 0.0  # without the sign of zero
+    _check_range(campaign, y, "value")
+    if known.correction is not None:
+        if known.correction.value != y:
+            detail = f"decision {decision!r} was corrected to {known.correction.value:g} already"
+            raise conflict("correction-differs", detail, "value")
+        return OutcomeAnswer(decision, y, "already_recorded")
+    if known.end is None and not _late(campaign, at, known):
+        detail = f"decision {decision!r} has no outcome yet: report it"
+        raise conflict("no-outcome", detail)
+    if known.end is not None and known.end.kind == Kind.CANCELLATION:
+        raise conflict("decision-cancelled", f"decision {decision!r} was cancelled")
+    if known.end is None or known.end.kind != Kind.OUTCOME or _late(campaign, at, known):
+        detail = f"the window of decision {decision!r} has passed: its outcome stays"
+        raise conflict("decision-ended", detail)
+    try:
+        event = campaign.correcting(at, known, y)
+    except StateError as error:  # the corrected outcome costs more than is left
+        raise conflict("not-enough-budget", str(error), "value") from None
+    books.record(campaign, event)
+    return OutcomeAnswer(decision, y, "recorded")
+
+
 def settle(books: Books, at: int, campaign_id: str, decision: str, cost: str) -> DecisionState:
     """Settle what a treatment cost in the end."""
     campaign, known = _find(books, campaign_id, decision)
@@ -214,7 +246,7 @@ def settle(books: Books, at: int, campaign_id: str, decision: str, cost: str) ->
 
 def _has_converted(known: Known) -> bool:
     end = known.end
-    return end is not None and end.kind == Kind.OUTCOME and end.value != NOT_REPORTED
+    return end is not None and end.kind == Kind.OUTCOME and known.value != NOT_REPORTED
 
 
 def _find(books: Books, campaign_id: str, decision: str) -> tuple[Campaign, Known]:

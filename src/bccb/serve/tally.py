@@ -75,6 +75,7 @@ class Tally:
     reports: Reports = NO_REPORTS
     value: list[float] = field(default_factory=list)  # of each arm, where outcomes are amounts
     squares: list[float] = field(default_factory=list)  # likewise, of the amounts
+    corrections: int = 0  # outcomes that were corrected
 
     @classmethod
     def empty(cls, treatments: int, amounts: bool = False) -> Tally:
@@ -108,6 +109,15 @@ class Tally:
             y = float(y != NOT_REPORTED)
         self.conversions[action] += y
         return sum(self.outcomes) % self.caused_every == 0
+
+    def correct(self, action: int, was: float, y: float) -> None:
+        """An outcome was another one."""
+        self.corrections += 1
+        if self.value:
+            self.value[action] += y - was
+            self.squares[action] += y * y - was * was
+            was, y = float(was != NOT_REPORTED), float(y != NOT_REPORTED)
+        self.conversions[action] += y - was
 
     @property
     def average_cost(self) -> float:

@@ -51,6 +51,7 @@ def campaign_view(campaign: Campaign | Quarantined, whole: bool = True) -> wire.
             conversions=0.0,
             median_delay_seconds=None,
             too_late=0,
+            corrections=0,
             caused=None,
         )
     return wire.Campaign(
@@ -66,6 +67,7 @@ def campaign_view(campaign: Campaign | Quarantined, whole: bool = True) -> wire.
         conversions=sum(campaign.tally.conversions),
         median_delay_seconds=median_delay(campaign.pending),
         too_late=campaign.pending.too_late,
+        corrections=campaign.tally.corrections,
         caused=_caused(campaign) if whole else None,
         needs_history=campaign.needs_history,
         cap_binds=campaign.cap_binds,

@@ -21,6 +21,7 @@ from bccb.wire.campaigns import (
 )
 from bccb.wire.coding import decoder, encode
 from bccb.wire.decisions import (
+    CorrectRequest,
     DecisionAnswer,
     DecisionColumns,
     DecisionColumnsAnswer,
@@ -83,6 +84,7 @@ __all__ = [
     "CampaignRequest",
     "Caused",
     "CausedSeries",
+    "CorrectRequest",
     "DecisionAnswer",
     "DecisionColumns",
     "DecisionColumnsAnswer",

@@ -255,6 +255,7 @@ class Campaign(Answer, frozen=True):
         int,
         Meta(description="Conversions that were reported after their window: not learned."),
     ]
+    corrections: Annotated[int, Meta(description="Outcomes that were corrected.")]
     caused: Annotated[
         Caused | None,
         Meta(description="What the treatments caused; null in lists, and in shadow campaigns."),

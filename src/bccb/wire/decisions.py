@@ -125,6 +125,12 @@ class OutcomeAnswer(Answer, frozen=True):
     status: outcome.ReportStatus
 
 
+class CorrectRequest(Body):
+    """What an outcome was in the end."""
+
+    value: float
+
+
 class SettleRequest(Body):
     """What a treatment cost in the end."""
 

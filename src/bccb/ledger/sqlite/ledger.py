@@ -147,7 +147,7 @@ class SqliteLedger:
 
     def resolved(self, campaign: int, after: int, until: int, limit: int) -> list[Resolved]:
         """The next decisions after an event, with their ends, as things stood after ``until``."""
-        rows = self._rows("resolved", (until, campaign, after, until, limit))
+        rows = self._rows("resolved", (campaign, after, until, limit))
         return [Resolved(Event(*row[: len(FIELDS)]), *row[len(FIELDS) :]) for row in rows]
 
     def snapshot(self, campaign: int) -> Snapshot | None:

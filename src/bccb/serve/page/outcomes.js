@@ -22,6 +22,8 @@ function showCounts({ campaign, arms }) {
   byId("value-part").hidden = !isInMoney(campaign);
   if (isInMoney(campaign)) named("value", moneyOf(campaign, campaign.value), campaign.value);
   named("too_late", fixed(campaign.too_late), campaign.too_late);
+  byId("corrections-part").hidden = campaign.corrections === 0;
+  named("corrections", fixed(campaign.corrections), campaign.corrections);
   const median = campaign.median_delay_seconds;
   const unknown = campaign.conversions < ENOUGH ? "too few to tell how late they come" : "too early to tell how late they come";
   const within = median === null ? unknown : `half of them within ${duration(median)}`;

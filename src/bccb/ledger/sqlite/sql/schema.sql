@@ -33,7 +33,7 @@ CREATE TABLE journal (
     PRIMARY KEY (campaign, sequence)
 ) STRICT, WITHOUT ROWID;
 
--- A decision is made once, ends once, is settled once; a budget request is granted once.
+-- A decision is made once, ends once, is settled and corrected once; a budget request is granted once.
 CREATE UNIQUE INDEX once ON journal (
     campaign,
     decision,
@@ -63,6 +63,8 @@ WHEN NOT CASE NEW.kind
         NEW.decision IS NOT NULL AND coalesce(NEW.action >= 0, 0)
         AND coalesce(NEW.value BETWEEN -1e9 AND 1e9, 0)
     WHEN 'expiry' THEN NEW.decision IS NOT NULL AND coalesce(NEW.value = 0, 0)
+    WHEN 'correction' THEN
+        NEW.decision IS NOT NULL AND coalesce(NEW.value BETWEEN -1e9 AND 1e9, 0)
     ELSE NEW.value IS NULL AND NEW.price IS NULL AND NEW.probability IS NULL
 END
 BEGIN

@@ -23,6 +23,8 @@ WHEN NOT CASE NEW.kind
         NEW.decision IS NOT NULL AND coalesce(NEW.action >= 0, 0)
         AND coalesce(NEW.value BETWEEN -1e9 AND 1e9, 0)
     WHEN 'expiry' THEN NEW.decision IS NOT NULL AND coalesce(NEW.value = 0, 0)
+    WHEN 'correction' THEN
+        NEW.decision IS NOT NULL AND coalesce(NEW.value BETWEEN -1e9 AND 1e9, 0)
     ELSE NEW.value IS NULL AND NEW.price IS NULL AND NEW.probability IS NULL
 END
 BEGIN
