@@ -154,7 +154,7 @@ class Past(Desk):
                     *(self._decide, self._observe, self._correct, self._cancel, self._settle),
                     *(self._add, self._turn),
                 ],
-                [12, 10, 3, 2, 3, 1, 1],
+                [14, 10, 2, 2, 3, 1, 1],
             )[0]
             with suppress(ProblemError):  # too late, paused, ended already: as in life
                 act(campaign)

@@ -53,6 +53,7 @@ class Event(NamedTuple):
     seal: int = 0  # checksum of this row and the seal before it
 
 
+VALUED = frozenset({*WITH_VALUE, Kind.CORRECTION})  # events with an outcome
 # What else follows a decision, each once
 BESIDE_END = (Kind.SETTLEMENT, Kind.DONE, Kind.TOO_LATE, Kind.CORRECTION)
 
@@ -114,9 +115,8 @@ def fault_of(event: Event, outcomes: str = OutcomeKind.CONVERSION) -> str | None
             return f"price is {price}"
         if chance is None or not 0.0 < chance <= 1.0:
             return f"probability is {chance}"
-    elif kind in (*WITH_VALUE, Kind.CORRECTION):
-        if value is None or not is_allowed(value, outcomes):
-            return f"value is {value}"
+    elif kind in VALUED and (value is None or not is_allowed(value, outcomes)):
+        return f"value is {value}"
     return None
 
 
