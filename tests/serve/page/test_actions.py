@@ -79,7 +79,7 @@ def test_the_form_opens_a_campaign_in_money(service: Service, tab: Watched) -> N
 def test_a_campaign_in_money_shows_value_in_its_currency(service: Service, tab: Watched) -> None:
     page = tab.page
     outcome = {"kind": "amount"}
-    id_ = service.create("revenue", outcome=outcome, currency="EUR", cost_cap="0.5")
+    id_ = service.create("revenue", outcome=outcome, currency="EUR", cost_cap="50")
     service.drive(id_, 0, 400)
     page.goto(f"{service.url}/#/campaigns/{id_}")
     expect(page.get_by_role("heading", name="Value that the money caused")).to_be_visible()
@@ -91,7 +91,7 @@ def test_a_campaign_in_money_shows_value_in_its_currency(service: Service, tab: 
     expect(page.locator("#measured-note")).to_contain_text('"largest": "500.00"')
     returned = made["caused"]["return_on_spend"]["value"]
     expect(figure(page, "return")).to_have_attribute("data-value", str(returned))
-    expect(page.locator("#cap-words")).to_contain_text("0.50 EUR")
+    expect(page.locator("#cap-words")).to_contain_text("50.00 EUR")
     expect(page.locator("#cap-words")).to_contain_text("one more EUR of value")
     expect(page.get_by_role("heading", name="Value per user")).to_be_visible()
     expect(page.locator("#arms .rate").first).to_contain_text("EUR")
@@ -225,7 +225,7 @@ def test_money_is_added_once_however_often_it_is_pressed(service: Service, tab: 
     tab.expect_refusals("422")
     page.goto(f"{service.url}/#/campaigns/{service.create('to be fed')}")
     page.get_by_role("button", name="Add money").click()
-    amount = page.get_by_label("Amount")
+    amount = page.get_by_label("Amount", exact=True)
     expect(amount).to_be_focused()
     amount.fill("a lot")
     page.keyboard.press("Enter")
@@ -270,7 +270,7 @@ def test_money_that_is_gone_is_said_in_the_list_and_on_the_board(
     page.set_viewport_size({"width": 360, "height": 740})
     assert overflow(page) <= 0
     page.get_by_role("button", name="Add money").click()
-    page.get_by_label("Amount").fill("100")
+    page.get_by_label("Amount", exact=True).fill("100")
     page.keyboard.press("Enter")
     expect(page.locator("#campaign-status")).to_have_text("running")
     expect(page.locator("#alerts")).to_be_hidden()
