@@ -96,7 +96,7 @@ def test_a_campaign_in_money_shows_value_in_its_currency(service: Service, tab: 
     expect(page.get_by_role("heading", name="Value per user")).to_be_visible()
     expect(page.locator("#arms .rate").first).to_contain_text("EUR")
     expect(page.locator("#price-unit")).to_have_text("caused value")
-    assert overflow(page) == 0
+    assert overflow(page) <= 0
     other = service.create("conversions again")
     page.goto(f"{service.url}/#/campaigns/{other}")
     expect(page.get_by_role("heading", name="Conversions that the money caused")).to_be_visible()
