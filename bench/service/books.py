@@ -120,7 +120,7 @@ def _kinds(one: Decision) -> set[str]:
     found = {"decision"}
     if one.outcome is not None and one.outcome["status"] == "recorded":
         found.add("outcome")  # of other answers the log tells
-    if one.late and one.reported > 0.0:
+    if one.late and one.reported != 0.0:
         found.add("too_late")
     if one.cancelled is not None:
         found.add("cancellation")

@@ -130,7 +130,8 @@ def check_money(server: Server, books: Iterable[Book], faults: Faults) -> None:
         if spent + reserved > budget or expected["paid"] > expected["budget"]:
             faults.add("overspent", f"{now}, by the answers {expected}")
         found = {**expected, "budget": budget, "paid": spent + reserved}
-        found |= {name: now[name] for name in ("decisions", "conversions", "too_late")}
+        counts = ("decisions", "conversions", "too_late", *(["value"] if book.in_money else []))
+        found |= {name: now[name] for name in counts}
         if book.expires and book.on_conversion:  # windows that passed have returned money
             returned = expected["paid"] - (spent + reserved)
             if 0 <= returned <= sum(one.paid for one in book.known() if one.is_free):

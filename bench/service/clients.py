@@ -152,6 +152,8 @@ class Client:
         single = self.draws.random() < 0.7
         chosen = waiting[:1] if single else waiting[: self.draws.randint(1, LARGEST)]
         values = [float(not zeros or self.draws.random() < 0.3) for _ in chosen]
+        if book.in_money:
+            values = [value * self.draws.randint(-20, 400) / 4.0 for value in values]
 
         def check(status: int, answer: Any, tries: int) -> None:
             if status != 200:
@@ -192,7 +194,7 @@ class Client:
         one = self._treatment(book, lambda one: not one.is_free)
         if one is None:
             return None
-        cost = f"{one.held * self.draws.random() / 1e6:.6f}"
+        cost = f"{int(one.charged * self.draws.random()) / 1e6:.6f}"
 
         def check(status: int, answer: Any, tries: int) -> None:
             if status == 200:

@@ -144,7 +144,7 @@ def run(
 
 def on_the_wire(more: dict[str, Any]) -> dict[str, Any]:
     """What the library is given, as the service wants it."""
-    asked = {name: more[name] for name in ("charge", "share") if name in more}
+    asked: dict[str, Any] = {name: more[name] for name in ("charge", "share") if name in more}
     if "cost_cap" in more:
         asked["cost_cap"] = str(more["cost_cap"])
     if "outcome" in more:

@@ -147,11 +147,11 @@ def test_a_ledger_of_conversions_takes_amounts_once_it_is_upgraded(tmp_path: Pat
         )
     amount = Event(1, 2, 13, "outcome", "u2", 2, 1, value=-19.99)
     with closing(SqliteLedger(path)) as ledger, closing(ledger.reader()) as reader:
-        assert not ledger.takes_amounts
+        took = ledger.takes_amounts
         with pytest.raises(RefusedError), writing(ledger):
             ledger.append([amount])
         ledger.upgrade()
-        assert ledger.takes_amounts
+        assert (took, ledger.takes_amounts) == (False, True)
         with writing(ledger):
             ledger.append([amount])
         assert [event.value for event in reader.events(1)] == [0.25, -19.99]

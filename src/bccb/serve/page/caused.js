@@ -18,8 +18,8 @@ function show(name, interval, otherwise, told) {
   const known = interval !== null;
   const { value, low, high } = interval ?? { value: null, low: null, high: null };
   const decimals = known ? decimalsFor((high - low) / 10, 2) : 0;
-  const text = (part) => (known ? told(part, decimals) : "");
-  named(name, known ? text(value) : otherwise, value);
+  const text = (part) => (known ? fixed(part, decimals) : "");
+  named(name, known ? told(value, decimals) : otherwise, value);
   named(`${name}-low`, text(low), low);
   named(`${name}-high`, text(high), high);
   byId(`${name}-range`).hidden = !known;
