@@ -52,8 +52,8 @@ def _again(book: Book, wanted: list[Decision], faults: Faults) -> Iterator[Any]:
             yield request_bytes("POST", f"{place}/cancel"), _same_state(one.cancelled, faults)
             yield request_bytes("POST", f"{path}/decisions", one.request), _gone(one, faults)
         if one.corrected is not None:
-            body = {"value": one.corrected}
-            yield request_bytes("POST", f"{place}/correct", body), _same_correction(one, faults)
+            value = {"value": one.corrected}
+            yield request_bytes("POST", f"{place}/correct", value), _same_correction(one, faults)
         if one.settled is not None:
             request = request_bytes("POST", f"{place}/settle", {"cost": one.settled_cost})
             yield request, _same_state(one.settled, faults)
