@@ -23,6 +23,7 @@ MOST_BUDGET = 9 * 10**9 * MICRO
 MOST_COST = 10**6 * MICRO
 MOST_FEATURE = 1e100
 MOST_LARGEST = 10**9 * MICRO  # of amounts
+IN_MONEY = (DEFAULT, "pooled-bayes", "cheapest-first")  # policies: each compiles for long
 MOST_WINDOW = 10 * 366 * 86_400
 MOST_USERS = 10**12
 MOST_SEED = 2**53 - 1
@@ -197,7 +198,7 @@ def draw_campaign(draws: Draws, name: str) -> dict[str, Any]:
     if draws.random() < 0.2:
         asked["currency"] = draws.choice(("EUR", "x", "usd"))
     name = asked.get("policy", {"name": DEFAULT})["name"]
-    if draws.random() < 0.4 and POLICIES[name].composition.takes_amounts:
+    if draws.random() < 0.6 and name in IN_MONEY:
         asked |= _in_money(draws, asked.get("charge") == "conversion")
     return asked
 
