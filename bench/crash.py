@@ -1,11 +1,12 @@
 """Kill the service again and again under load, and check that nothing acknowledged was lost.
 
-Sixteen clients decide, report, cancel, settle and add money; in one campaign they report little but
-conversions, late, and some of them after the window; in two others costs are charged on conversion;
-in another the policy is fitted again, in a process of its own. At random moments the server gets
-SIGKILL and is started again on the same ledger. What was acknowledged must come back to the byte,
-what was not is sent again, and no campaign may ever have spent more than its budget. The last line
-is the verdict; the exit status is 1 unless all its counts but the kills are 0.
+Sixteen clients decide, report, correct, cancel, settle and add money; in one campaign they report
+little but conversions, late, and some of them after the window; in four others costs are charged on
+conversion, in two of them as a share of amounts of money; in another the policy is fitted again, in
+a process of its own. At random moments the server gets SIGKILL and is started again on the same
+ledger. What was acknowledged must come back to the byte, what was not is sent again, and no
+campaign may ever have spent more than its budget. The last line is the verdict; the exit status is
+1 unless all its counts but the kills are 0.
 """
 
 from __future__ import annotations
@@ -68,6 +69,23 @@ def campaign_requests() -> list[dict[str, Any]]:
             "budget": "20",
             "outcome_window_seconds": 2,
             "charge": "conversion",
+        },
+        {
+            **base,
+            "name": "20 % off",
+            "budget": "100",
+            "outcome": {"kind": "amount", "largest": "100"},
+            "charge": "conversion",
+            "share": 0.02,
+        },
+        {
+            **base,
+            "name": "revenue that ends",
+            "budget": "1000",
+            "outcome_window_seconds": 2,
+            "outcome": {"kind": "amount"},
+            "charge": "conversion",
+            "share": 0.001,
         },
         {
             **base,

@@ -150,8 +150,11 @@ class Past(Desk):
             self.at += self.random.randrange(8 * SECOND)
             campaign = self.random.choice(list(self.books))
             act = self.random.choices(
-                [self._decide, self._observe, self._cancel, self._settle, self._add, self._turn],
-                [12, 10, 2, 3, 1, 1],
+                [
+                    *(self._decide, self._observe, self._correct, self._cancel, self._settle),
+                    *(self._add, self._turn),
+                ],
+                [14, 10, 2, 2, 3, 1, 1],
             )[0]
             with suppress(ProblemError):  # too late, paused, ended already: as in life
                 act(campaign)
@@ -188,6 +191,10 @@ class Past(Desk):
 
     def _cancel(self, campaign: Campaign) -> None:
         outcomes.cancel(self.books, self.at, campaign.id, self._some(campaign))
+
+    def _correct(self, campaign: Campaign) -> None:
+        value = float(self.random.random() < 0.5)
+        outcomes.correct(self.books, self.at, campaign.id, self._some(campaign), value)
 
     def _settle(self, campaign: Campaign) -> None:
         outcomes.settle(self.books, self.at, campaign.id, self._some(campaign), "0.01")

@@ -6,6 +6,7 @@ import sqlite3
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,6 +30,7 @@ FORGETFUL = """
 import sqlite3, sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from bccb.cli import main
 
@@ -162,6 +164,25 @@ def test_an_answer_that_changes_is_doubled() -> None:
     assert not faults.counts
     book.remember(request, {"decision_id": "a", "treatment": "email"}, faults)
     assert faults.counts == {"doubled": 1}
+
+
+def test_money_of_amounts_is_the_share_that_is_charged() -> None:
+    recorded = {"status": "recorded"}
+    paying: dict[str, Any] = {"on_conversion": True, "share": 200_000}
+    known = [
+        decision("a", "0.3", outcome={**recorded, "value": 1.0}, **paying),
+        decision("b", "0.3", outcome={**recorded, "value": 99.5}, **paying),
+        decision("d", "0.3", outcome={**recorded, "value": -4.0}, **paying),
+        decision("e", "0.3", **paying),
+        decision("f", "0.3", outcome={"status": "too_late", "value": 0.0}, reported=-4.0, **paying),
+    ]
+    request = {"budget": "2", "outcome": {"kind": "amount"}, "share": 0.2}
+    book = Book("c", request, {one.id: one for one in known})
+    assert [one.paid for one in known] == [200_000, 300_000, 0, 300_000, 0]
+    assert [one.is_free for one in known] == [False, False, True, True, True]
+    found = book.money()
+    assert (found["paid"], found["spent"]) == (800_000, 500_000)
+    assert (found["conversions"], found["value"], found["too_late"]) == (3, 96.5, 1)
 
 
 def test_money_is_what_the_answers_add_up_to() -> None:

@@ -296,6 +296,34 @@ def test_a_cancelled_decision_returns_its_money(book: Book) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("amount", "charged", "most"), [(1.0, 200_000, "0.2"), (9.0, 400_000, "0.4"), (-1.0, 0, "")]
+)
+def test_a_share_of_the_amount_is_charged_and_can_be_settled(
+    amount: float, charged: int, most: str
+) -> None:
+    money = {"outcome": {"kind": "amount"}, "charge": "conversion", "share": 0.2}
+    book = Book("c", {**REQUEST, **money}, {}, Findings())
+    book.decided([user("a")], [answer("a", "0.60")], AT)
+    assert book.may_settle("a", "0.1", AT) == {409}
+    answers = [{"decision_id": "a", "value": amount, "status": "recorded"}]
+    item = {"decision_id": "a", "value": amount}
+    assert taken(book, lambda: observed(book, [item], 200, answers, AT, again=False)) == {}
+    assert (book.paid, book.reserved) == (charged, 0)
+    assert book.may_settle("a", most or "0", AT) == ({200} if most else {409})
+    assert book.may_settle("a", f"{most or 0.1}1", AT) == ({422} if most else {409})
+
+
+def test_campaigns_in_money_are_drawn_with_all_their_terms() -> None:
+    draws, kinds = space.Draws(1), set[tuple[bool, ...]]()
+    for number in range(1_000):
+        asked = space.draw_campaign(draws, str(number))
+        if "outcome" in asked:
+            assert asked.get("charge") == "conversion" or "share" not in asked
+            kinds.add(("share" in asked, "largest" in asked["outcome"]))
+    assert kinds == {(a, b) for a in (False, True) for b in (False, True)}
+
+
 def test_a_row_that_is_not_in_the_log_is_lost(book: Book) -> None:
     book.decided([user("a")], [answer("a", "0.60")], AT)
     row = {"decision_id": "a", "number": 1, "age": 1.0, "treatment": "mail", "outcome": None}

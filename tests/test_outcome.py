@@ -50,5 +50,7 @@ def test_the_ledger_lets_a_decision_end_once_in_each_of_these_ways() -> None:
 
 def test_the_ledger_has_the_same_range() -> None:
     ranges = re.findall(r"\bvalue BETWEEN (\S+) AND ([^\s,)]+)", schema())
-    assert ranges == [(f"{outcome.LEAST:g}", f"{outcome.MOST:g}")] * 2
+    assert [tuple(map(float, each)) for each in ranges] == [
+        (-outcome.MOST_AMOUNT, outcome.MOST_AMOUNT)
+    ] * 2
     assert f"coalesce(NEW.value = {outcome.NOT_REPORTED:g}, 0)" in schema()

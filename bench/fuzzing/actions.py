@@ -11,7 +11,7 @@ from urllib.parse import quote
 from bench.fuzzing import looks, strict
 from bench.fuzzing.model import MOST_LIST, Book, DecisionRow, Span
 from bench.fuzzing.outcomes import observed
-from bench.fuzzing.space import MICRO, Users, log_int, money
+from bench.fuzzing.space import MICRO, Users, log_int, log_uniform, money
 from bench.fuzzing.wire import Answer, Call, calling
 
 Draws = random.Random
@@ -139,6 +139,9 @@ def _item(draws: Draws, book: Book, row: DecisionRow, rate: float) -> dict[str, 
     value = draws.choice((0, 1, 0.5, -0.0, 5e-324, draws.random()))
     if draws.random() < 0.9:
         value = 1 if draws.random() < rate else 0
+    if book.amounts and value:
+        value = draws.choice((value, 1e9, 0.005, 19.99, log_uniform(draws, 1e-9, 1e9)))
+        value *= -1 if book.negative and draws.random() < 0.2 else 1
     if row.report is not None and draws.random() < 0.8:
         value = row.report[0]
     item: dict[str, Any] = {"decision_id": row.id, "value": value}

@@ -54,9 +54,10 @@ def check_report(book: Book, report: Any, at: Span) -> None:
     standing = sum(row.status != "cancelled" for row in book.rows.values())
     if sum(arm["decisions"] for arm in arms) != standing:
         raise book.broken(f"{standing} decisions stand, but the arms are {arms}")
-    caused = report["campaign"]["caused"] or {"estimated": None, "measured": None}
-    rates = (arm["rate"] for arm in arms)
-    for interval in (caused["estimated"], caused["measured"], *rates):
+    caused = report["campaign"]["caused"] or {}
+    rates = (arm[name] for arm in arms for name in ("rate", "value_per_user"))
+    figures = (caused.get(name) for name in ("estimated", "measured", "return_on_spend"))
+    for interval in (*figures, *rates):
         if interval is not None and not interval["low"] <= interval["value"] <= interval["high"]:
             raise book.broken(f"an interval is {interval}")
     if len({len(report["series"][name]) for name in SERIES}) != 1:

@@ -41,7 +41,8 @@ BAD_NUMBERS: tuple[Any, ...] = (
     {},
     10**400,
 )
-BAD_VALUES = (-0.1, 1.0000001, math.nan, math.inf, "1", None, True, [1], 1e308)
+BAD_VALUES = (-1.1e9, math.nan, math.inf, "1", None, True, [1], 1e308, 1000000001)
+BAD_RATES = (-0.1, 1.0000001, 2, -5e-324)  # where outcomes are no amounts
 BROKEN = (
     b"",
     b"{",
@@ -142,6 +143,14 @@ def _bad_campaign(draws: Draws, book: Book) -> Call:
         "learned_from": ("", "c-nobody", 7, "../x"),
         "charge": ("Conversion", "", 1, None),
         "cost_cap": (*BAD_MONEY, 5, "0", "0.0000009", "9000000000.000001"),
+        "outcome": (
+            *("amount", None, {"kind": "Amount"}, {"kind": None}, {"kind": "amount", "x": 1}),
+            *({"kind": "conversion", "negative": False}, {"kind": "conversion", "largest": "5"}),
+            *({"kind": "amount", "negative": 0}, {"kind": "amount", "largest": "0"}),
+            *({"kind": "amount", "largest": 5}, {"kind": "amount", "largest": "1000000000.1"}),
+        ),
+        "share": (0, -0.1, 1.0000011, 4e-7, "0.2", True, math.nan, math.inf),
+        "currency": ("", "EURO", "€", 7, "a b"),
         "extra": (1,),
     }
     field = draws.choice(list(choices))
@@ -186,7 +195,9 @@ def _bad_policies(draws: Draws, name: str) -> list[Any]:
 
 def _bad_outcome(draws: Draws, book: Book) -> Call:
     id_ = draws.choice(list(book.rows)) if book.rows and draws.random() < 0.8 else "nobody"
-    item: dict[str, Any] = {"decision_id": id_, "value": draws.choice(BAD_VALUES)}
+    bad = BAD_VALUES if book.amounts else BAD_VALUES + BAD_RATES
+    bad = bad if book.negative else (*bad, -0.01)
+    item: dict[str, Any] = {"decision_id": id_, "value": draws.choice(bad)}
     kind = draws.random()
     if kind < 0.2:
         item = {"decision_id": "nobody", "value": 1}

@@ -39,6 +39,7 @@ CHANGING = {
     "fitted_at",
     "alerts",
     "cap_binds",
+    "value",
 }
 
 Report = tuple[float, str | None]  # an outcome, and what was done
@@ -67,6 +68,7 @@ class DecisionRow:
     settled: int | None = None
     report: Report | None = None
     returned: bool = False  # its money
+    charged: int | None = None  # micros, by its outcome
 
     @property
     def id(self) -> str:
@@ -87,7 +89,10 @@ class DecisionRow:
     @property
     def held(self) -> int:
         """Micros that it takes from the budget."""
-        return 0 if self.returned else self.cost if self.settled is None else self.settled
+        if self.returned:
+            return 0
+        charged = self.cost if self.charged is None else self.charged
+        return charged if self.settled is None else self.settled
 
     @property
     def reserved(self) -> int:
@@ -107,6 +112,9 @@ class Book:
     budget: int = 0
     shadow: bool = False
     on_conversion: bool = False  # costs are due
+    share: int = 0  # millionths of the amount that are charged; 0: the whole cost
+    amounts: bool = False  # what outcomes are
+    negative: bool = False  # whether they may be below 0
     window: int = 0  # microseconds
     ends: int | None = None  # microseconds since 1970
     rows: dict[str, DecisionRow] = field(default_factory=dict)
@@ -121,6 +129,10 @@ class Book:
         self.budget = budget_micros(self.request["budget"])
         self.shadow = self.request.get("mode") == "shadow"
         self.on_conversion = self.request.get("charge") == "conversion"
+        self.share = round((self.request.get("share") or 0.0) * 1e6)
+        outcome = self.request.get("outcome", {})
+        self.amounts = outcome.get("kind") == "amount"
+        self.negative = self.amounts and outcome.get("negative", True)
         self.window = int(self.request.get("outcome_window_seconds", WEEK)) * SECOND
         ends = self.request["horizon"].get("ends_at")
         if ends is not None:
@@ -147,6 +159,14 @@ class Book:
     def returns(self) -> bool:
         """Whether the money of a decision returns when its window has passed."""
         return self.shadow or self.on_conversion
+
+    def charge(self, row: DecisionRow, outcome: float) -> int:
+        """What a decision costs with this outcome."""
+        if not self.on_conversion:
+            return row.cost
+        if self.share:
+            return min(row.cost, round(max(outcome, 0.0) * self.share))
+        return row.cost if outcome != 0.0 else 0
 
     # Time
 
@@ -208,7 +228,7 @@ class Book:
             return {404}
         if row.status == "cancelled" or row.treatment is None:
             return {409}
-        if self.on_conversion and not (row.report and row.report[0] > 0.0):
+        if self.on_conversion and not (row.report and row.report[0] != 0.0):
             return {409}
         if micros > row.cost:
             return {422}
@@ -216,6 +236,8 @@ class Book:
             return {200} if row.settled == micros else {409}
         if row.returned:
             return {409}
+        if micros > row.held:
+            return {422}
         gone = self.shadow and row.status == "open" and self.is_late(row, at) is not False
         return {200, 409} if gone else {200}
 

@@ -88,6 +88,7 @@ def _take(book: Book, item: dict[str, Any], status: str, at: Span) -> None:
     if status == "too_late" or expired:
         book.expire(row)
     else:
-        free = book.on_conversion and report[0] == 0.0
-        returned = row.returned or report[1] != row.treatment or free
-        book.change(row, status="observed", report=report, returned=returned)
+        charged = row.cost if row.settled is not None else book.charge(row, report[0])
+        returned = row.returned or report[1] != row.treatment or (charged == 0 < row.cost)
+        changes: dict[str, Any] = {"charged": charged, "returned": returned}
+        book.change(row, status="observed", report=report, **changes)

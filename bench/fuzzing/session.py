@@ -229,6 +229,13 @@ def _check_opening(book: Book, view: dict[str, Any]) -> None:
     for name in (*plain, "learned_from", "charge"):
         if name in asked and view[name] != asked[name]:
             raise book.broken(f"{name} is {view[name]}, asked for was {asked[name]}")
+    terms = {"share": None, "currency": None, "outcome": {"kind": "conversion"}}
+    for name, default in terms.items():
+        wanted, found = asked.get(name, default), view[name]
+        if isinstance(wanted, dict):
+            wanted, found = wanted["kind"], found["kind"]
+        if found != wanted:
+            raise book.broken(f"{name} is {view[name]}, asked for was {asked.get(name)}")
     cap = asked.get("cost_cap")
     if cap is not None and money(view["cost_cap"]) != budget_micros(cap):
         raise book.broken(f"cost_cap is {view['cost_cap']}, asked for was {cap}")

@@ -22,6 +22,8 @@ MICRO = 10**6
 MOST_BUDGET = 9 * 10**9 * MICRO
 MOST_COST = 10**6 * MICRO
 MOST_FEATURE = 1e100
+MOST_LARGEST = 10**9 * MICRO  # of amounts
+IN_MONEY = (DEFAULT, "pooled-bayes", "cheapest-first")  # policies: each compiles for long
 MOST_WINDOW = 10 * 366 * 86_400
 MOST_USERS = 10**12
 MOST_SEED = 2**53 - 1
@@ -193,7 +195,24 @@ def draw_campaign(draws: Draws, name: str) -> dict[str, Any]:
         asked["charge"] = draws.choice(("treatment", "conversion", "conversion"))
     if draws.random() < 0.3:
         asked["cost_cap"] = money(draws, log_int(draws, 1, MOST_BUDGET))
+    if draws.random() < 0.2:
+        asked["currency"] = draws.choice(("EUR", "x", "usd"))
+    name = asked.get("policy", {"name": DEFAULT})["name"]
+    if draws.random() < 0.6 and name in IN_MONEY:
+        asked |= _in_money(draws, asked.get("charge") == "conversion")
     return asked
+
+
+def _in_money(draws: Draws, on_conversion: bool) -> dict[str, Any]:
+    """The terms of a campaign whose outcomes are amounts."""
+    outcome: dict[str, Any] = {"kind": "amount"}
+    if draws.random() < 0.5:
+        outcome["negative"] = draws.random() < 0.5
+    if draws.random() < 0.7:
+        outcome["largest"] = money(draws, log_int(draws, 1, MOST_LARGEST))
+    if not on_conversion or draws.random() < 0.3:
+        return {"outcome": outcome}
+    return {"outcome": outcome, "share": draws.choice((0.2, 1, 1e-6, log_uniform(draws, 1e-5, 1)))}
 
 
 def draw_successor(draws: Draws, source: dict[str, Any], id_: str, name: str) -> dict[str, Any]:

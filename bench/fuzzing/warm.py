@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bccb.policies import DEFAULT
-from bench.fuzzing.space import served_policies
+from bench.fuzzing.space import IN_MONEY, served_policies
 from bench.service.process import Server
 
 
@@ -30,6 +30,9 @@ def warm(folder: Path) -> None:
             campaign = server.create(request)
             source = campaign if name == DEFAULT else source
             _use(server, f"/v1/campaigns/{campaign}")
+            if name in IN_MONEY:
+                amounts = {"name": f"{name} in money", "outcome": {"kind": "amount"}}
+                _use(server, f"/v1/campaigns/{server.create({**request, **amounts})}")
     finally:
         server.kill()
 

@@ -49,7 +49,7 @@ class Fold:
             self.held[decision] = money
         elif kind in ("cancellation", "outcome", "expiry"):
             self.held[decision] -= money
-        elif kind == "settlement":
+        elif kind in ("settlement", "correction"):
             self.held[decision] = money
         if kind == "cancellation" and self.held[decision]:
             faults.add("state_mismatch", f"the cancelled {decision} keeps {self.held[decision]}")
@@ -120,10 +120,12 @@ def _kinds(one: Decision) -> set[str]:
     found = {"decision"}
     if one.outcome is not None and one.outcome["status"] == "recorded":
         found.add("outcome")  # of other answers the log tells
-    if one.late and one.reported > 0.0:
+    if one.late and one.reported != 0.0:
         found.add("too_late")
     if one.cancelled is not None:
         found.add("cancellation")
     if one.settled is not None:
         found.add("settlement")
+    if one.corrected is not None:
+        found.add("correction")
     return found

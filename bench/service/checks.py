@@ -51,9 +51,23 @@ def _again(book: Book, wanted: list[Decision], faults: Faults) -> Iterator[Any]:
         if one.cancelled is not None:
             yield request_bytes("POST", f"{place}/cancel"), _same_state(one.cancelled, faults)
             yield request_bytes("POST", f"{path}/decisions", one.request), _gone(one, faults)
+        if one.corrected is not None:
+            value = {"value": one.corrected}
+            yield request_bytes("POST", f"{place}/correct", value), _same_correction(one, faults)
         if one.settled is not None:
             request = request_bytes("POST", f"{place}/settle", {"cost": one.settled_cost})
             yield request, _same_state(one.settled, faults)
+
+
+def _same_correction(one: Decision, faults: Faults) -> Any:
+    def check(status: int, answer: Any) -> None:
+        if status != 200 or (answer["value"], answer["status"]) != (
+            one.corrected,
+            "already_recorded",
+        ):
+            faults.add("lost", f"the correction of {one.id} became {status} {answer}")
+
+    return check
 
 
 def _same_answers(many: list[Decision], faults: Faults) -> Any:
@@ -116,7 +130,8 @@ def check_money(server: Server, books: Iterable[Book], faults: Faults) -> None:
         if spent + reserved > budget or expected["paid"] > expected["budget"]:
             faults.add("overspent", f"{now}, by the answers {expected}")
         found = {**expected, "budget": budget, "paid": spent + reserved}
-        found |= {name: now[name] for name in ("decisions", "conversions", "too_late")}
+        counts = ("decisions", "conversions", "too_late", *(["value"] if book.in_money else []))
+        found |= {name: now[name] for name in counts}
         if book.expires and book.on_conversion:  # windows that passed have returned money
             returned = expected["paid"] - (spent + reserved)
             if 0 <= returned <= sum(one.paid for one in book.known() if one.is_free):

@@ -104,6 +104,7 @@ class Client:
             self.report: 20,
             self.cancel: 7,
             self.settle: 7,
+            self.correct: 4,
             self.add: 4,
             self.again: 6,
             self.contradict: 3,
@@ -151,6 +152,8 @@ class Client:
         single = self.draws.random() < 0.7
         chosen = waiting[:1] if single else waiting[: self.draws.randint(1, LARGEST)]
         values = [float(not zeros or self.draws.random() < 0.3) for _ in chosen]
+        if book.in_money:
+            values = [value * self.draws.randint(-20, 400) / 4.0 for value in values]
 
         def check(status: int, answer: Any, tries: int) -> None:
             if status != 200:
@@ -191,7 +194,7 @@ class Client:
         one = self._treatment(book, lambda one: not one.is_free)
         if one is None:
             return None
-        cost = f"{one.held * self.draws.random() / 1e6:.6f}"
+        cost = f"{int(one.charged * self.draws.random()) / 1e6:.6f}"
 
         def check(status: int, answer: Any, tries: int) -> None:
             if status == 200:
@@ -202,6 +205,27 @@ class Client:
 
         path = f"/v1/campaigns/{book.id}/decisions/{one.id}/settle"
         return Attempt("settle", request_bytes("POST", path, {"cost": cost}), check)
+
+    def correct(self, book: Book) -> Attempt | None:
+        """A conversion that was none in the end."""
+
+        def can_be(one: Decision) -> bool:
+            counts = one.outcome is not None and one.outcome["status"] == "recorded"
+            return counts and one.reported != 0.0 and one.corrected is None and not one.closed
+
+        one = next(iter(self._own(book, can_be)), None)
+        if one is None:
+            return None
+
+        def check(status: int, answer: Any, tries: int) -> None:
+            if status == 200 and answer["value"] == 0.0:
+                one.corrected = 0.0
+                book.recent.append(one)
+            else:
+                self._too_late(book, one, "a correction", status, answer)
+
+        path = f"/v1/campaigns/{book.id}/decisions/{one.id}/correct"
+        return Attempt("correct", request_bytes("POST", path, {"value": 0.0}), check)
 
     def add(self, book: Book) -> Attempt:
         """More money."""

@@ -66,8 +66,10 @@ class Decision:
     cancelled: dict[str, Any] | None = None
     settled: dict[str, Any] | None = None
     settled_cost: str = ""
+    corrected: float | None = None
     due: float = math.inf  # when its conversion happens, if it does, by this process's clock
     on_conversion: bool = False  # its cost is due
+    share: int = 0  # millionths of the amount that are charged then; 0: the whole cost
     closed: bool = False  # the server said that it is too late for anything but an outcome
 
     @property
@@ -94,14 +96,24 @@ class Decision:
     @property
     def paid(self) -> int:
         """Micros that it takes from the budget by now."""
-        if not self.treated or (self.outcome is not None and self.is_free):
+        if not self.treated:
             return 0
-        return self.held if self.settled is None else cost_micros(self.settled_cost)
+        return self.charged if self.settled is None else cost_micros(self.settled_cost)
+
+    @property
+    def charged(self) -> int:
+        """Micros that it costs by its outcome; what is held, before that is known."""
+        if not self.on_conversion or self.outcome is None:
+            return self.held
+        value: float = self.outcome["value"] if self.corrected is None else self.corrected
+        if self.share:
+            return min(self.held, round(max(value, 0.0) * self.share))
+        return self.held if value != 0.0 else 0
 
     @property
     def is_free(self) -> bool:
         """Whether it costs nothing, unless a conversion is reported in time."""
-        return self.on_conversion and not (self.outcome and self.outcome["value"] > 0.0)
+        return self.on_conversion and (self.outcome is None or self.charged == 0)
 
     @property
     def is_final(self) -> bool:
@@ -131,6 +143,17 @@ class Book:
         return bool(self.request.get("charge") == "conversion")
 
     @property
+    def in_money(self) -> bool:
+        """Whether outcomes are amounts."""
+        return "outcome" in self.request
+
+    @property
+    def share(self) -> int:
+        """Millionths of the amount that are charged on conversion."""
+        share: float = self.request.get("share", 0.0)
+        return round(share * 1e6)
+
+    @property
     def reports_late(self) -> bool:
         """Whether its clients report conversions late, and hardly anything else."""
         return self.request.get("name") == LATE
@@ -143,7 +166,8 @@ class Book:
         """Take the answer to a decision, which may have been answered before."""
         known = self.decisions.get(request["decision_id"])
         if known is None:
-            known = Decision(request, answer, on_conversion=self.on_conversion)
+            paying: dict[str, Any] = {"on_conversion": self.on_conversion, "share": self.share}
+            known = Decision(request, answer, **paying)
             self.decisions[request["decision_id"]] = known
             self.recent.append(known)
         elif known.answer != answer:
@@ -159,11 +183,15 @@ class Book:
         found = self.known()
         paid = sum(one.paid for one in found)
         final = sum(one.paid for one in found if one.is_final)
+        values = [one.outcome["value"] for one in found if one.outcome is not None]
+        conversions = sum(value != 0.0 for value in values) if self.in_money else sum(values)
         counts = {
             "decisions": len(found),
-            "conversions": sum(one.outcome["value"] for one in found if one.outcome is not None),
-            "too_late": sum(one.late and one.reported > 0 for one in found),
+            "conversions": conversions,
+            "too_late": sum(one.late and one.reported != 0.0 for one in found),
         }
+        if self.in_money:  # all are multiples of a quarter: sums are exact in any order
+            counts["value"] = sum(values)
         return {"budget": self.budget, "paid": paid, "spent": final, **counts}
 
     def pending(self) -> int:

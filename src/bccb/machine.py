@@ -239,7 +239,8 @@ class Machine(State):
         made = copy.steps(np.zeros((1, self.features)), np.full((1, self.treatments), MICROS))
         copy.probabilities(made.traces, made.actions)
         copy.probability(made.traces[0], 1)
-        copy.estimated()
+        if self.composition.has_posterior:
+            copy.estimate(np.zeros((1, self.features)), np.ones(1), 1)
         if self.composition.explains:
             copy.effects(np.zeros((1, self.features)), 0)
         copy.learn_outcome(made.traces[0], 1, 0.0)

@@ -24,7 +24,7 @@ from bccb.cli.traffic import Drive, LoggedTraffic, Plan, SimulatedTraffic
 from bccb.client import Campaign, Client, DecisionAnswer, Outcome, ServiceError, User
 from bccb.data import simulate, write_log
 from bccb.data.simulator import load_model
-from bccb.data.world import simulate_world
+from bccb.data.world import simulate_world, with_amounts
 from bench.service.process import PROGRAM, START_SECONDS
 
 FAST = ("--rate", "0", "--budget", "20")
@@ -113,6 +113,35 @@ def test_a_simulated_user_answers_to_what_was_done_to_them() -> None:
         assert traffic.outcome(row, decided) == Outcome("a", value)
         effect = world.rates[row, action] - world.rates[row, 0]
         assert traffic.caused(row, decided) == pytest.approx(effect)
+
+
+def test_simulated_users_bring_amounts(drive: Run, client: Client, tmp_path: Path) -> None:
+    ran = drive("--amounts", "--users", 60, *FAST, "--batch", 7, "--seed", 3)
+    assert ran.status == 0, ran
+    campaign = driven(client, ran)
+    assert (campaign.outcome.kind, campaign.outcome.negative) == ("amount", False)
+    assert campaign.outcome.largest == 1_000
+    world = with_amounts(simulate_world(60, 3, "visit"), 0.5, 3)
+    assert world.amounts is not None
+    rows = log_of(client, campaign, tmp_path)
+    for row in rows:
+        user = int(row["decision_id"].rpartition("-")[2])
+        action = ("control", "offer").index(row["treatment"])
+        converts = world.draws[user] < world.rates[user, action]
+        assert row["outcome"] == (world.amounts.drawn[user] if converts else 0.0)
+    value = sum(row["outcome"] for row in rows)
+    assert campaign.value == pytest.approx(value)
+    assert value > 0.0
+    assert f"value {value:,.2f}" in ran.out
+    assert re.search(r"return on spend -?[\d.,]+ \(95 %", ran.out)
+    effects = world.effects[:, 0]
+    treated = [
+        int(row["decision_id"].rpartition("-")[2]) for row in rows if "offer" in row.values()
+    ]
+    assert f"really caused {effects[treated].sum():,.1f}" in ran.out
+    again = drive("--campaign", campaign.id, "--users", 10, "--rate", 0, "--seed", 3)
+    assert again.status == 0, again
+    assert client.campaign(campaign).decisions == 70
 
 
 def test_the_table_tells_what_came_of_it(drive: Run, client: Client, url: str) -> None:
@@ -287,6 +316,8 @@ def test_with_a_delay_conversions_alone_are_reported(drive: Run, client: Client)
         (["--window", "0"], "--window is 0, but must be from 1"),
         (["--campaign", "c", "--window", "60"], "--campaign is 'c', but must be given without"),
         (["--users", "0"], "--users is 0, but must be from 1"),
+        (["--campaign", "c", "--amounts"], "given without --budget, --policy, --window and --amou"),
+        (["--amounts", "--data", "x.csv"], "--amounts is True, but must be used on simulated"),
         (["--campaign", "c", "--policy", "bccb"], "--campaign is 'c', but must be given without"),
         (["--treatment", "a", "--control", "b", "--outcome", "c"], "--data is None, but must be"),
         (["--policy", "bcb"], "the service answered 422: .*'bcb'"),

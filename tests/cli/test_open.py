@@ -8,6 +8,8 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +20,9 @@ from processes import serving
 
 from bccb.cli import main
 from bccb.cli import open as opening
+from bccb.cli.columns import read_with_notes
 from bccb.client import Client
+from bccb.types import Log
 
 COLUMNS = ["--treatment", "arm", "--control", "none", "--outcome", "sale", "--cost", "0.5"]
 MONEY = ["--budget", "50", "--users", "500"]
@@ -110,6 +114,28 @@ def test_without_a_policy_the_recommended_one_is_taken(
     assert "nothing was opened, because no policy is recommended" in notes
 
 
+def test_a_trial_in_money_becomes_a_campaign_in_money(
+    url: str, trial: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def in_money(path: Path, columns: Any) -> Log:
+        log = read_with_notes(path, columns)
+        return replace(log, outcomes=25.5 * log.outcomes, kind="amount")
+
+    share = ["--charge", "conversion", "--share", "0.2", "--largest", "60.5", "--currency", "EUR"]
+    asked = ["--data", str(trial), *COLUMNS, *MONEY, "--policy", "treat-all", "--url", url]
+    status, _, notes = run(capsys, *asked, *share, "--name", "no money")
+    assert status == 2
+    assert 'share is 0.2, but must be left out: it is about amounts, with outcome="amount"' in notes
+    monkeypatch.setattr(opening, "read_with_notes", in_money)
+    status, out, notes = run(capsys, *asked, *share, "--name", "money")
+    assert status == 0, notes
+    with Client(url) as client:
+        campaign = client.campaign(out.split()[1])
+        assert [each.name for each in client.campaigns()].count("no money") == 0
+    assert (campaign.outcome.kind, campaign.outcome.largest) == ("amount", Decimal("60.5"))
+    assert (campaign.share, campaign.currency, campaign.needs_history) == (0.2, "EUR", False)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -126,6 +152,12 @@ def test_without_a_policy_the_recommended_one_is_taken(
         (["--users", "9", "--cost-cap", "0"], "--cost-cap is 0.0, but must be at least 0.000001"),
         (["--users", "9", "--cost-cap", "-2"], "--cost-cap is -2.0, but must be at least 0.000001"),
         (["--users", "9", "--cost-cap", "nan"], "--cost-cap is nan, but must be"),
+        (["--users", "9", "--share", "0.2"], "--share is 0.2, but must be left out: a share of"),
+        (
+            ["--users", "9", "--charge", "conversion", "--share", "20"],
+            "--share is 20.0, but must be above 0 and at most 1",
+        ),
+        (["--users", "9", "--largest", "0"], "--largest is 0.0, but must be from 1e-06 to"),
         (["--users", "9"], "no service at http://127.0.0.1:9: start one with `bccb serve`"),
     ],
 )

@@ -6,7 +6,7 @@ It does not know what a policy decides: it is given that, and says what must fol
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import Any
 
 
@@ -33,6 +33,15 @@ class Row:
     settled: int | None = None
     reported: tuple[float, str | None] | None = None  # outcome and action
     returned: bool = False
+    charged: int | None = None  # of a share of the amount
+    corrected: float | None = None
+
+    @property
+    def value(self) -> float | None:
+        """The outcome that counts."""
+        if self.corrected is not None or self.reported is None:
+            return self.corrected
+        return self.reported[0]
 
     @property
     def cost(self) -> int:
@@ -40,7 +49,10 @@ class Row:
 
     @property
     def held(self) -> int:
-        return 0 if self.returned else self.cost if self.settled is None else self.settled
+        if self.returned:
+            return 0
+        charged = self.cost if self.charged is None else self.charged
+        return charged if self.settled is None else self.settled
 
     @property
     def reserved(self) -> int:
@@ -70,6 +82,21 @@ class Book:
     @property
     def on_conversion(self) -> bool:
         return bool(self.terms.get("charge") == "conversion")
+
+    def charge(self, row: Row, outcome: float) -> int:
+        """What a treatment costs with this outcome."""
+        if not self.on_conversion:
+            return row.cost
+        if self.terms.get("share") is None:
+            return row.cost if outcome else 0
+        exact = Decimal(str(outcome)) * Decimal(str(self.terms["share"])) * 10**6
+        return min(row.cost, max(0, int(exact.to_integral_value(ROUND_HALF_EVEN))))
+
+    def check_value(self, value: float) -> None:
+        outcome = self.terms.get("outcome") or {"kind": "conversion"}
+        amounts = outcome["kind"] == "amount"
+        if (not amounts and value > 1) or (value < 0 and not (amounts and outcome["negative"])):
+            raise Refused(422)
 
     @property
     def window(self) -> int:
@@ -127,6 +154,7 @@ class Book:
             if item["decision_id"] not in self.rows:
                 raise Refused(404)
             row = self.rows[item["decision_id"]]
+            self.check_value(item["value"])
             reported = item["value"], self._action(row, item)
             answers.append(self._answer_to(now, row, reported, fresh.get(item["decision_id"])))
             if answers[-1][0] == "recorded":
@@ -134,9 +162,8 @@ class Book:
         for id_, reported in fresh.items():
             row = self.rows[id_]
             row.status, row.reported = "observed", reported
-            row.returned = reported[1] != row.answer["treatment"] or (
-                self.on_conversion and reported[0] == 0
-            )
+            row.charged = self.charge(row, reported[0])
+            row.returned = reported[1] != row.answer["treatment"] or row.charged == 0
             self.tick(now)
         for item in items:
             row = self.rows[item["decision_id"]]
@@ -195,11 +222,30 @@ class Book:
         row.status, row.returned = "cancelled", True
         self.tick(now)
 
+    def correct(self, now: int, id_: str, value: float) -> tuple[str, float]:
+        row = self.find(id_)
+        self.check_value(value)
+        if row.corrected is not None:
+            if row.corrected != value:
+                raise Refused(409)
+            return "already_recorded", value
+        if row.status != "observed" or self.late(now, row):
+            raise Refused(409)
+        assert row.reported is not None
+        if row.settled is None and row.reported[1] == row.answer["treatment"]:
+            charged = self.charge(row, value)
+            if charged - row.held > self.money["remaining"]:
+                raise Refused(409)
+            row.charged, row.returned = charged, charged == 0
+        row.corrected = value
+        self.tick(now)
+        return "recorded", value
+
     def settle(self, now: int, id_: str, cost: str) -> None:
         row = self.find(id_)
         if row.status == "cancelled" or row.answer["treatment"] is None:
             raise Refused(409)
-        if self.on_conversion and not (row.reported and row.reported[0] > 0):
+        if self.on_conversion and not row.value:
             raise Refused(409)
         if micros(cost) > row.cost:
             raise Refused(422)
@@ -209,6 +255,8 @@ class Book:
             return
         if row.returned:
             raise Refused(409)
+        if micros(cost) > row.held:
+            raise Refused(422)
         row.settled = micros(cost)
         self.tick(now)
 
@@ -251,12 +299,12 @@ class Book:
     def log_row(self, number: int, id_: str) -> dict[str, Any]:
         """What the log must say of a decision."""
         row = self.rows[id_]
-        outcome = row.reported[0] if row.reported else 0.0 if row.status == "expired" else None
+        outcome = row.value if row.reported else 0.0 if row.status == "expired" else None
         given: str | None = row.answer["treatment"] or "control"
         answers = {"decision_id": id_, "number": number, "status": row.status, "outcome": outcome}
         answers["age"] = row.body[0]
         if self.shadow:
             answers["proposed"] = given
             given = (row.reported[1] or "control") if row.reported else None
-            answers["outcome"] = row.reported[0] if row.reported else None
+            answers["outcome"] = row.value
         return answers | {"treatment": given}

@@ -101,8 +101,8 @@ WRONG: list[tuple[str, str, str | None]] = [
     ("[" + "1," * 1_000 + "1]", "the length of the list is more than 1000, but must", "the length"),
     ('[{"value": 1, "decision_id": "a"}, 7]', "1 is 7, but must be an object", "1"),
     (
-        '[{"value": 2, "decision_id": "a"}]',
-        "0.value is 2, but must be a number from 0 to 1",
+        '[{"value": 2000000000, "decision_id": "a"}]',
+        "0.value is 2000000000, but must be a number from -1,000,000,000 to 1,000,000,000",
         "0.value",
     ),
     ('[{"value": NaN, "decision_id": "a"}]', "0.value is 'NaN', but must be a number", "0.value"),

@@ -172,7 +172,7 @@ def test_learning_is_taken_from_a_campaign_with_the_same_charge(service: Service
     service.decide(live, "b")
     check_fold(service, live)
     other = {**TERMS, "name": "other", "policy": {"name": "pooled-bayes"}, "learned_from": source}
-    assert "policy and charge" in refused(service.post("", other), 422, "learned_from")
+    assert "charge and share" in refused(service.post("", other), 422, "learned_from")
 
 
 def test_an_uploaded_policy_must_have_the_same_charge(service: Service) -> None:

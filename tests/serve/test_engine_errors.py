@@ -160,7 +160,7 @@ def test_errors_that_come_again_and_again_make_nobody_fold_much(
     assert as_the_ledger_has_it(service, campaign)
 
 
-@pytest.mark.parametrize("part", ["steps", "probabilities", "end", "refund"])
+@pytest.mark.parametrize("part", ["steps", "probabilities", "end", "settle"])
 def test_an_error_half_way_leaves_the_campaign_as_the_ledger_has_it(
     service: Service, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:

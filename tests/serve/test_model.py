@@ -22,6 +22,11 @@ from serve.service import SECOND, Clock, Service
 NAMES = ("one", "two", "three")
 TREATMENTS = ("email", "call")
 COSTS = ("0.30", "0.7000001", "1.10")
+OUTCOMES = (
+    None,
+    {"kind": "amount", "negative": True, "largest": "2"},
+    {"kind": "amount", "negative": False},
+)
 MONEY = ("budget", "spent", "reserved", "remaining")
 
 names = st.sampled_from((*["one"] * 5, *["two"] * 3, "three"))  # the first two are there
@@ -32,7 +37,7 @@ actions = st.sampled_from((None, "email", "call", "nothing"))
 reports = st.fixed_dictionaries(
     {
         "decision_id": st.one_of(ids, ids, ids, ids, st.just("nobody")),
-        "value": st.sampled_from((0.0, 1.0)),
+        "value": st.sampled_from((0.0, 1.0, 0.0, 1.0, 2.5, 0.9999999, -2.5)),
     },
     optional={"action": actions},
 )
@@ -41,17 +46,23 @@ reports = st.fixed_dictionaries(
 @st.composite
 def terms(draw: st.DrawFn) -> dict[str, Any]:
     """What a campaign can be opened with; times are seconds from the beginning."""
+    charge = draw(st.sampled_from(("treatment", "conversion")))
+    outcome = draw(st.sampled_from(OUTCOMES))
+    policies = ("treat-all", "cheapest-first", "pooled-bayes" if outcome else "thompson")
+    share = draw(st.sampled_from((None, 0.3))) if outcome and charge == "conversion" else None
     return {
         "budget": draw(st.sampled_from(("40", "2.5000009", "1.00"))),
         "users": draw(st.sampled_from((4, 100, None))),
         "ends_in": draw(st.sampled_from((50, 500))),
         "expected_users": draw(st.sampled_from((None, 20))),
         "treatments": list(TREATMENTS[: draw(st.integers(1, 2))]),
-        "policy": draw(st.sampled_from(("treat-all", "cheapest-first", "thompson"))),
+        "policy": draw(st.sampled_from(policies)),
         "window": draw(st.sampled_from((5, 60))),
         "mode": draw(st.sampled_from(("live", "shadow"))),
-        "charge": draw(st.sampled_from(("treatment", "conversion"))),
+        "charge": charge,
         "cost_cap": draw(st.sampled_from((None, "0.8000001"))),
+        "outcome": outcome,
+        "share": share,
     }
 
 
@@ -134,6 +145,8 @@ class Interleavings(RuleBasedStateMachine):
             "mode": given["mode"],
             "charge": given["charge"],
             "cost_cap": given["cost_cap"],
+            "share": given["share"],
+            **({"outcome": given["outcome"]} if given["outcome"] else {}),
         }
 
     @rule(name=names)
@@ -227,9 +240,14 @@ class Interleavings(RuleBasedStateMachine):
             assert [(each["status"], each["value"]) for each in answer] == expected
 
     def fitting(self, name: str, item: dict[str, Any]) -> dict[str, Any]:
-        """The report with an action where the campaign wants one, and without where not."""
-        shadow = name in self.books and self.books[name].shadow
+        """The report with an action where the campaign wants one, and without where not; with an
+        outcome of its kind.
+        """
+        book = self.books.get(name)
+        shadow, outcome = (book.shadow, book.terms["outcome"]) if book else (False, None)
         rest = {key: value for key, value in item.items() if key != "action"}
+        least = -9.0 if outcome and outcome["negative"] else 0.0
+        rest["value"] = max(least, min(rest["value"], 9.0 if outcome else 1.0))
         return {**rest, "action": item.get("action")} if shadow else rest
 
     @rule(name=names, id_=ids)
@@ -243,6 +261,20 @@ class Interleavings(RuleBasedStateMachine):
         response = self.service.post(f"{self.path(name)}/decisions/{id_}/settle", {"cost": cost})
         answer, _ = self.expect(name, response, lambda book: book.settle(self.clock(), id_, cost))
         self.check_state(name, id_, answer)
+
+    @rule(
+        name=names, id_=ids, value=st.sampled_from((0.0, 1.0, 0.0, 7.5, -3.0)), fits=st.booleans()
+    )
+    def correct(self, name: str, id_: str, value: float, fits: bool) -> None:
+        if fits:
+            value = float(self.fitting(name, {"value": value})["value"])
+        path = f"{self.path(name)}/decisions/{id_}/correct"
+        response = self.service.post(path, {"value": value})
+        answer, expected = self.expect(
+            name, response, lambda b: b.correct(self.clock(), id_, value)
+        )
+        if answer is not None:
+            assert (answer["status"], answer["value"]) == expected
 
     def check_state(self, name: str, id_: str, answer: Any) -> None:
         if answer is not None:

@@ -40,6 +40,7 @@ CALLS = {  # and the scope that each needs
     f"PUT {ONE}/decisions/{{decision_id}}/outcome": "decide",
     f"POST {ONE}/outcomes": "decide",
     f"POST {ONE}/decisions/{{decision_id}}/cancel": "decide",
+    f"POST {ONE}/decisions/{{decision_id}}/correct": "decide",
     f"POST {ONE}/decisions/{{decision_id}}/settle": "decide",
 }
 CAN_BE_WRONG = (  # the others have neither a body nor anything else to get wrong
@@ -51,6 +52,7 @@ CAN_BE_WRONG = (  # the others have neither a body nor anything else to get wron
     "/outcome",
     "/outcomes",
     "/cancel",
+    "/correct",
     "/settle",
 )
 DECISIONS = ("known", "listed", "undone")

@@ -67,7 +67,11 @@ class Run:
     def draw(self, id_: str) -> float:
         decision = self.made[id_]
         lift = 0.2 * decision.action if decision.features[0] > 0 else 0.0
-        return float(self.rng.random() < 0.1 + lift)
+        converts = float(self.rng.random() < 0.1 + lift)
+        if not self.policy.composition.amounts:
+            return converts
+        sign = 1.0 if self.rng.random() < 0.95 else -1.0  # some bring it back
+        return sign * converts * float(np.exp(2.0 + decision.features[0] + self.rng.normal()))
 
     def observe(self, ids: list[str], single: bool) -> None:
         values = {id_: self.draw(id_) for id_ in ids}
@@ -118,7 +122,7 @@ def run(
         policy={"name": policy},
         seed=11,
         outcome_window_seconds=WINDOW,
-        **{name: value if name == "charge" else str(value) for name, value in more.items()},
+        **on_the_wire(more),
     )
     shape: dict[str, Any] = {"features": features, "treatments": treatments, "seed": 11, **more}
     window = float(WINDOW * SECOND)
@@ -136,6 +140,16 @@ def run(
     both.check_state()
     assert service.campaign(both.campaign)["treated"] > users // 20
     return both
+
+
+def on_the_wire(more: dict[str, Any]) -> dict[str, Any]:
+    """What the library is given, as the service wants it."""
+    asked: dict[str, Any] = {name: more[name] for name in ("charge", "share") if name in more}
+    if "cost_cap" in more:
+        asked["cost_cap"] = str(more["cost_cap"])
+    if "outcome" in more:
+        asked["outcome"] = {"kind": more["outcome"], "largest": str(more["largest"])}
+    return asked
 
 
 def actions_of(both: Run) -> list[str]:
@@ -191,7 +205,7 @@ def test_so_it_does_for_a_few_users_in_plain_python(service: Service) -> None:
     check_log(run(service, "bccb", users=500, features=2, treatments=2))
 
 
-@pytest.mark.parametrize(("charge", "cost_cap"), [("conversion", 25.0), ("treatment", 2.5)])
+@pytest.mark.parametrize(("charge", "cost_cap"), [("conversion", 25.0), ("treatment", 5.0)])
 def test_so_it_does_where_costs_are_charged_on_conversion_or_capped(
     service: Service, charge: str, cost_cap: float
 ) -> None:
@@ -201,6 +215,69 @@ def test_so_it_does_where_costs_are_charged_on_conversion_or_capped(
     if charge == "conversion":
         assert round(float(shown["spent"]) * 1e6) == charged > 0
     assert both.policy.held == pytest.approx(float(shown["reserved"]) * (charge == "conversion"))
+
+
+@pytest.mark.parametrize("policy", ["pooled-bayes", "pooled-trees"])
+@pytest.mark.parametrize("share", [0.2, None])
+def test_so_it_does_in_money(service: Service, policy: str, share: float | None) -> None:
+    paying: dict[str, Any] = {"charge": "treatment"}
+    if share is not None:
+        paying = {"charge": "conversion", "share": share, "cost_cap": 0.9}
+    kind = {"outcome": "amount", "largest": 60.5}
+    both = run(service, policy, 500, 2, 2, **kind, **paying)
+    check_log(both)
+    shown = service.campaign(both.campaign)
+    assert shown["value"] == pytest.approx(sum(both.outcomes.values()))
+    assert shown["conversions"] == np.count_nonzero(list(both.outcomes.values()))
+    check_caused(both)
+    if share is not None:
+        owed = {id_: max(share * y, 0.0) for id_, y in both.outcomes.items()}
+        charged = [min(both.made[id_].cost, round(money, 6)) for id_, money in owed.items()]
+        assert float(shown["spent"]) == pytest.approx(sum(charged))
+
+
+def check_caused(both: Run) -> None:
+    """What was caused is the same, to the bit."""
+    caused, theirs = both.service.campaign(both.campaign)["caused"], both.policy.caused()
+    for name in ("estimated", "measured"):
+        ours, interval = caused[name], getattr(theirs, name)
+        assert (ours is None) == (interval is None)
+        if interval is not None:
+            assert ours == {end: getattr(interval, end) for end in ("value", "low", "high")}
+    assert caused["measured_users"] == theirs.measured_users
+
+
+@pytest.mark.parametrize("share", [0.2, None])
+def test_so_it_does_where_amounts_come_late_or_never(service: Service, share: float | None) -> None:
+    """Both grow older at the same times."""
+    charge = "treatment" if share is None else "conversion"
+    more: dict[str, Any] = {"outcome": "amount", "largest": 60.5, "charge": charge, "share": share}
+    terms: dict[str, Any] = {"budget": "90", "horizon": {"users": 250}, "seed": 11}
+    terms |= {"features": ["x0", "x1"], "policy": {"name": "pooled-bayes"}}
+    terms |= {"treatments": ["a"], "outcome_window_seconds": 600, **on_the_wire(more)}
+    campaign = service.open(**terms)["id"]
+    shape: dict[str, Any] = {"features": 2, "seed": 11, "window": 600.0 * SECOND, **more}
+    policy = bccb.make("pooled-bayes", budget=90.0, horizon=250, **shape)
+    both = Run(service, campaign, policy, ["x0", "x1"], ["a"], np.random.default_rng(5))
+    due: dict[str, int] = {}
+    for i in range(250):
+        service.clock.advance(10.0)
+        service.sweep()
+        policy.advance(float(service.clock()))
+        both.decide([both.user()], single=True)
+        id_ = both.sent[-1]["decision_id"]
+        due[id_] = i + int(both.rng.integers(1, 80))  # some of them too late
+        now = [id_ for id_, when in due.items() if when == i]
+        both.observe([id_ for id_ in now if both.rng.random() < 0.5], single=True)
+        if i == 120:
+            service.restart()
+    both.check_state()
+    check_caused(both)
+    shown = service.campaign(campaign)
+    assert shown["too_late"] == policy.too_late > 0
+    assert float(shown["spent"]) + float(shown["reserved"]) == pytest.approx(
+        90.0 - policy.remaining
+    )
 
 
 @pytest.mark.parametrize("size", [1, 7, 100])

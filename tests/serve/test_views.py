@@ -16,6 +16,15 @@ def test_moments_are_reported_in_utc_to_the_microsecond() -> None:
     assert as_time(1_800_000_000 * SECOND + 1) == "2027-01-15T08:00:00.000001Z"
 
 
+NOTHING = {
+    "estimated": None,
+    "measured": None,
+    "measured_users": 0,
+    "return_on_spend": None,
+    "not_measured": None,
+}
+
+
 def test_a_campaign_is_reported_as_it_was_asked_for(service: Service) -> None:
     made = service.open(name="spring ✿", treatments=["email", "call"], features=["age", "size"])
     assert made.pop("id").startswith("c")
@@ -42,12 +51,19 @@ def test_a_campaign_is_reported_as_it_was_asked_for(service: Service) -> None:
         "conversions": 0.0,
         "median_delay_seconds": None,
         "too_late": 0,
-        "caused": {"estimated": None, "measured": None, "measured_users": 0},
+        "caused": NOTHING,
         "fits": 0,
         "fitted_at": None,
         "alerts": [],
         "needs_history": False,
         "encoding": [],
+        "charge": "treatment",
+        "cost_cap": None,
+        "cap_binds": False,
+        "outcome": {"kind": "conversion", "negative": True, "largest": None},
+        "share": None,
+        "currency": None,
+        "value": None,
     }
 
 
@@ -58,11 +74,7 @@ def test_a_report_before_the_first_user_tells_nothing(service: Service) -> None:
         (None, 0, None),
         ("email", 0, None),
     ]
-    assert report["campaign"]["caused"] == {
-        "estimated": None,
-        "measured": None,
-        "measured_users": 0,
-    }
+    assert report["campaign"]["caused"] == NOTHING
     assert report["caused_series"] == {"at": [], "estimated": [], "measured": []}
     assert report["money_ends_at"] is None
     assert report["planned"] == "0.00"

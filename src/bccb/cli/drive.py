@@ -31,13 +31,16 @@ from bccb.client import Campaign, Client, Figure, Report, UnreachableError
 from bccb.data import Columns
 from bccb.data.schema import quoted
 from bccb.data.simulator import MOST_USERS, Outcome, load_model
-from bccb.data.world import simulate_world
+from bccb.data.world import simulate_world, with_amounts
 from bccb.errors import InputError
+from bccb.outcome import Kind
 from bccb.types import Log
 
 USERS, BUDGET = 20_000, 1_000.0
 SHOWN = 60.0  # seconds that it takes without --rate: long enough to watch
 TREATMENT = "offer"  # of simulated users
+VARIATION = 0.5  # of their amounts with their features, in standard deviations of the logarithm
+LARGEST = 1_000.0  # of their amounts: hardly any is above it
 MOST_CALLS, MOST_AT_ONCE = 100, 1_000  # at the same time, and users in one of them
 
 Data = Annotated[
@@ -51,6 +54,10 @@ CampaignId = Annotated[
 Conversions = Annotated[
     bool,
     typer.Option("--conversions", help="Simulated users convert (0.2-0.3 %), not visit (4-5)."),
+]
+Amounts = Annotated[
+    bool,
+    typer.Option("--amounts", help="Conversions of simulated users bring amounts of money."),
 ]
 Rate = Annotated[
     float | None,
@@ -88,6 +95,7 @@ def command(
     ] = None,
     campaign: CampaignId = None,
     conversions: Conversions = False,
+    amounts: Amounts = False,
     rate: Rate = None,
     concurrency: Annotated[int, typer.Option(help="Calls at the same time.")] = 16,
     batch: Annotated[int, typer.Option(help="Users in one call.")] = 1,
@@ -113,15 +121,18 @@ def command(
 
     `bccb drive --users 100000 --budget 5000 --rate 0 --batch 50 --policy bccb`
 
+    `bccb drive --amounts` opens a campaign in money: watch its value and return on spend
+
     `bccb drive --users 6000 --delay 6` lasts a minute, and half of one until all is reported
 
     `bccb drive --data mine.csv --treatment arm --control none --outcome sale --cost 0.5`
     """
-    log = _read(data, columns, conversions)
+    log = _read(data, columns, conversions, amounts)
     count = _count(users, log)
     plan = Plan(count, count / SHOWN if rate is None else rate, concurrency, batch, delay, seed)
     _check(plan)
-    wanted = Wanted(campaign, budget, policy, seed, conversions, _window(window, campaign, delay))
+    seconds = _window(window, campaign, delay)
+    wanted = Wanted(campaign, budget, policy, seed, conversions, amounts, seconds)
     totals, report, page = _play(url, key, wanted, log, plan)
     out.print(_table(totals, report))
     out.print(f"the page: {page}", highlight=False, soft_wrap=True)
@@ -138,12 +149,15 @@ class Wanted:
     policy: str | None
     seed: int
     conversions: bool
+    amounts: bool
     window: int | None  # seconds
 
     def __post_init__(self) -> None:
         given = (self.budget, self.policy, self.window)
-        if self.campaign is not None and any(value is not None for value in given):
-            allowed = "given without --budget, --policy and --window"
+        if self.campaign is not None and (
+            any(value is not None for value in given) or self.amounts
+        ):
+            allowed = "given without --budget, --policy, --window and --amounts"
             raise InputError("--campaign", self.campaign, allowed)
 
 
@@ -164,14 +178,17 @@ def _window(window: int | None, campaign: str | None, delay: float) -> int | Non
     return window
 
 
-def _read(data: Path | None, columns: Columns | None, conversions: bool) -> Log | None:
+def _read(
+    data: Path | None, columns: Columns | None, conversions: bool, amounts: bool
+) -> Log | None:
     """The log to be played, if it is one."""
     if data is None:
         if columns is not None:
             raise InputError("--data", None, "given, because options name columns of a file")
         return None
-    if conversions:
-        raise InputError("--conversions", conversions, "used on simulated users, without --data")
+    for option, given in (("--conversions", conversions), ("--amounts", amounts)):
+        if given:
+            raise InputError(option, given, "used on simulated users, without --data")
     log = read_with_notes(data, columns)
     if log.probabilities is not None:
         allowed = "left out: a shadow campaign needs a randomised trial; bccb evaluate does not"
@@ -219,6 +236,8 @@ def _traffic(campaign: Campaign | None, wanted: Wanted, log: Log | None, users: 
         treatments = (TREATMENT,) if campaign is None else campaign.treatments
         outcome: Outcome = "conversion" if wanted.conversions else "visit"
         world = simulate_world(users, wanted.seed, outcome, len(treatments))
+        if wanted.amounts or (campaign is not None and campaign.outcome.kind == "amount"):
+            world = with_amounts(world, VARIATION, wanted.seed)
         traffic = SimulatedTraffic(world, load_model().names, treatments)
     else:
         traffic = LoggedTraffic(log)
@@ -226,6 +245,9 @@ def _traffic(campaign: Campaign | None, wanted: Wanted, log: Log | None, users: 
         if campaign.mode != traffic.mode:
             allowed = f"a {traffic.mode} one: simulated users need a live one, --data a shadow one"
             raise InputError(f"the mode of campaign {campaign.id}", campaign.mode, allowed)
+        if campaign.outcome.kind != traffic.kind:
+            kind = f"the kind of outcomes of campaign {campaign.id}"
+            raise InputError(kind, campaign.outcome.kind, f"{traffic.kind}, as those of the log")
         _check_names("features", campaign, campaign.features, traffic.encoding.names)
         _check_names("treatments", campaign, campaign.treatments, traffic.treatments)
     return traffic
@@ -250,6 +272,9 @@ def _create(client: Client, wanted: Wanted, traffic: Traffic, users: int) -> Cam
         seed=wanted.seed,
         mode=traffic.mode,
         outcome_window_seconds=wanted.window,
+        outcome="amount" if traffic.kind is Kind.AMOUNT else None,
+        largest=LARGEST if wanted.amounts else None,
+        negative=False if wanted.amounts else None,
     )
 
 
@@ -280,6 +305,8 @@ def _lines(totals: Totals, report: Report) -> dict[str, str]:
         f"{would}spent": f"{spent:,.2f} of {campaign.budget:,.2f}",
         "conversions": f"{sum(arm.conversions for arm in report.arms):,.0f}",
     }
+    if campaign.value is not None:
+        lines["value"] = f"{campaign.value:,.2f}"
     if campaign.pending:
         lines["without a report"] = f"{campaign.pending:,}, whose window has not ended"
     if totals.interrupted:
@@ -288,6 +315,8 @@ def _lines(totals: Totals, report: Report) -> dict[str, str]:
         lines["caused, estimated"] = _figure(caused.estimated, "the model")
         measured = f"random decisions among the first {caused.measured_users:,} users"
         lines["caused, measured"] = _figure(caused.measured, measured)
+        if caused.return_on_spend is not None:
+            lines["return on spend"] = _figure(caused.return_on_spend, "the estimate")
     if not math.isnan(totals.caused):
         lines["really caused"] = f"{totals.caused:,.1f}, known because the users are simulated"
     if totals.latencies:

@@ -11,11 +11,22 @@ from typing import Annotated
 
 import typer
 
-from bccb.charge import TREATMENT, charge_code
+from bccb.charge import TREATMENT, charge_code, share_in_millionths
 from bccb.cli.columns import read_with_notes, takes_columns
 from bccb.cli.console import notes, out, progress_bar
 from bccb.cli.options import CORES, FORMATS, Jobs, check_policies, check_within
-from bccb.cli.service import MOST_WINDOW, Charge, CostCap, Key, Url, greet, page_of
+from bccb.cli.service import (
+    MOST_WINDOW,
+    Charge,
+    CostCap,
+    Currency,
+    Key,
+    Largest,
+    Share,
+    Url,
+    greet,
+    page_of,
+)
 from bccb.client import Campaign, Client, ServiceError
 from bccb.data import Columns
 from bccb.data.simulator import MOST_USERS
@@ -23,6 +34,7 @@ from bccb.encoding import plain
 from bccb.errors import BccbError, InputError
 from bccb.evaluate.advice import advise
 from bccb.money import as_text, cap_in_micros
+from bccb.outcome import MOST_AMOUNT
 from bccb.policies import make
 from bccb.policy import Policy
 from bccb.report.wording import sentence
@@ -60,6 +72,9 @@ def command(
     ] = None,
     charge: Charge = TREATMENT,
     cost_cap: CostCap = None,
+    share: Share = None,
+    largest: Largest = None,
+    currency: Currency = None,
     jobs: Jobs = CORES,
     url: Url = None,
     key: Key = None,
@@ -71,6 +86,9 @@ def command(
     trial's features and treatments, and gets what was learned. To run the same command again is
     safe: it finds the campaign that it has opened.
 
+    Where the trial's outcomes are amounts of money, so are the campaign's, and --share 0.2 charges
+    a fifth of each amount on conversion, at most the cost.
+
     **Examples**
 
     `bccb open --data mine.csv --treatment arm --control none --outcome sale --cost 0.5
@@ -78,8 +96,14 @@ def command(
 
     `bccb open --data mine.csv --treatment arm --control none --outcome sale --cost 0.5
     --budget 500 --ends-at 2030-01-31T18:00:00Z --policy hybrid --name autumn`
+
+    `bccb open --data mine.csv --treatment arm --control none --outcome revenue --cost 10
+    --charge conversion --share 0.2 --largest 500 --currency EUR --budget 500 --users 20000
+    --name autumn`
     """
-    wanted = Wanted(name, budget, users, _moment(ends_at), policy, window, charge, cost_cap)
+    ends = _moment(ends_at)
+    paying = charge, cost_cap, share, largest, currency
+    wanted = Wanted(name, budget, users, ends, policy, window, *paying)
     greet(url, key)
     with Client(url, key) as client:
         _check_name(client, name)
@@ -106,6 +130,9 @@ class Wanted:
     window: int | None  # seconds
     charge: str
     cost_cap: float | None
+    share: float | None
+    largest: float | None
+    currency: str | None
 
     def __post_init__(self) -> None:
         if self.users is None and self.ends_at is None:
@@ -122,6 +149,9 @@ class Wanted:
         charge_code(self.charge, "--charge")
         if self.cost_cap is not None:
             cap_in_micros(self.cost_cap, "--cost-cap")
+        share_in_millionths(self.share, self.charge, "--share")
+        if self.largest is not None:
+            check_within("--largest", self.largest, 1e-6, MOST_AMOUNT)
 
 
 def _moment(text: str | None) -> datetime | None:
@@ -152,7 +182,13 @@ def _advised(log: Log, wanted: Wanted, jobs: int) -> str:
     """The policy that is recommended for these users, with the reason on a line."""
     assert wanted.users is not None
     with progress_bar("choosing a policy:") as show:
-        advice = advise(wanted.budget, wanted.users, log, jobs=jobs, progress=show)
+        advice = advise(
+            *(wanted.budget, wanted.users, log),
+            charge=wanted.charge,
+            cost_cap=wanted.cost_cap,
+            jobs=jobs,
+            progress=show,
+        )
     notes.print(sentence(advice), highlight=False)
     if advice.recommended is None:
         raise BccbError("nothing was opened, because no policy is recommended: see the line above")
@@ -169,6 +205,9 @@ def _taught(name: str, log: Log, wanted: Wanted) -> Policy:
         treatments=log.treatments,
         cost_cap=wanted.cost_cap,
         charge=wanted.charge,
+        share=wanted.share,
+        outcome=log.kind,
+        largest=wanted.largest,
     )
     with progress_bar(f"{name} learns the trial"):
         policy.learn(log)
@@ -193,6 +232,10 @@ def _open(client: Client, wanted: Wanted, log: Log, learned: Policy) -> Campaign
             learned_from=UPLOAD,
             charge="conversion" if learned.charges_on_conversion else "treatment",
             cost_cap=wanted.cost_cap,
+            outcome="amount" if log.amounts else None,
+            largest=wanted.largest,
+            share=wanted.share,
+            currency=wanted.currency,
         )
     except ServiceError as error:
         if error.type.endswith(":name-taken"):

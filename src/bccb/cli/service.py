@@ -22,7 +22,19 @@ Charge = Annotated[
     ),
 ]
 CostCap = Annotated[
-    float | None, typer.Option("--cost-cap", help="The most that one more conversion may cost.")
+    float | None,
+    typer.Option("--cost-cap", help="The most that one more conversion, or unit of value, costs."),
+]
+Share = Annotated[
+    float | None,
+    typer.Option("--share", help="Of the amount, charged on conversion, at most the cost."),
+]
+Largest = Annotated[
+    float | None,
+    typer.Option("--largest", help="The largest amount that counts in what is measured."),
+]
+Currency = Annotated[
+    str | None, typer.Option("--currency", help="Up to 3 letters, for display: EUR.")
 ]
 Key = Annotated[str | None, typer.Option("--key", help="API key; better given as $BCCB_KEY.")]
 

@@ -17,6 +17,7 @@ from bccb.data.world import World
 from bccb.encoding import Encoding, plain
 from bccb.errors import BccbError
 from bccb.evaluate.late import exponential_delays
+from bccb.outcome import Kind
 from bccb.types import Log
 
 MOST_AT_ONCE = 1_000  # decisions or outcomes in one call
@@ -42,13 +43,18 @@ class Traffic(ABC):
         costs = zip(self.treatments, self.costs[row].tolist(), strict=True)
         return User(features, dict(costs), f"{self.run}-{row}")
 
+    @property
+    def kind(self) -> Kind:
+        """What outcomes are."""
+        return Kind(self.source.kind)
+
     @abstractmethod
     def outcome(self, row: int, answer: DecisionAnswer) -> Outcome:
         """What became of this user after the answer of the service."""
 
     @abstractmethod
     def caused(self, row: int, answer: DecisionAnswer) -> float:
-        """The conversions that the answer caused in expectation; NaN where nobody knows."""
+        """What the answer caused in expectation: conversions, or value; NaN where nobody knows."""
 
 
 class SimulatedTraffic(Traffic):
@@ -64,13 +70,15 @@ class SimulatedTraffic(Traffic):
 
     def outcome(self, row: int, answer: DecisionAnswer) -> Outcome:
         """By the user's own draw, and the rate of what was done."""
-        rate = self.world.rates[row, self._action(answer)]
-        return Outcome(answer.decision_id, float(self.world.draws[row] < rate))
+        rate, amounts = self.world.rates[row, self._action(answer)], self.world.amounts
+        worth = 1.0 if amounts is None else float(amounts.drawn[row])
+        return Outcome(answer.decision_id, worth if self.world.draws[row] < rate else 0.0)
 
     def caused(self, row: int, answer: DecisionAnswer) -> float:
         """The true effect."""
-        rates = self.world.rates[row]
-        return float(rates[self._action(answer)] - rates[0])
+        rates, amounts = self.world.rates[row], self.world.amounts
+        worth = 1.0 if amounts is None else float(amounts.worth[row])
+        return worth * float(rates[self._action(answer)] - rates[0])
 
     def _action(self, answer: DecisionAnswer) -> int:
         return 0 if answer.treatment is None else 1 + self.treatments.index(answer.treatment)

@@ -76,6 +76,11 @@ def create_campaign(
     learned_from: str | None = None,
     charge: Literal["treatment", "conversion"] | None = None,
     cost_cap: Money | None = None,
+    outcome: Literal["conversion", "amount"] | None = None,
+    negative: bool | None = None,
+    largest: Money | None = None,
+    share: float | None = None,
+    currency: str | None = None,
 ) -> Call[Campaign]:
     """Make a campaign for a number of users, or until a time; what is left out is the service's
     default. The same name with the same settings is the same campaign.
@@ -83,13 +88,18 @@ def create_campaign(
     A feature that is no plain number is a :class:`bccb.encoding.Feature`; ``log.encoding.features``
     are those of a trial. With ``learned_from="upload"`` it begins with :func:`upload_learning`.
     With ``charge="conversion"`` a cost is due only if the user converts, and is held until then.
-    ``cost_cap`` is the most that one more conversion may cost.
+    ``cost_cap`` is the most that one more conversion may cost. With ``outcome="amount"`` outcomes
+    are amounts of money, in ``currency``: ``negative=False`` refuses those below 0, ``largest`` is
+    the largest that counts when effects are measured, and ``share`` charges this share of the
+    amount, at most the cost.
     """
     if (users is None) == (ends_at is None):
         raise InputError("users and ends_at", (users, ends_at), "given one without the other")
     horizon: dict[str, Any] = {"users": users}
     if ends_at is not None:
         horizon = {"ends_at": ends_at.isoformat(), "expected_users": expected_users}
+    kind: dict[str, Any] = {"kind": outcome, "negative": negative}
+    kind["largest"] = None if largest is None else money("largest", largest)
     body = {
         "name": name,
         "budget": money("budget", budget),
@@ -103,6 +113,9 @@ def create_campaign(
         "learned_from": learned_from,
         "charge": charge,
         "cost_cap": None if cost_cap is None else money("cost_cap", cost_cap),
+        "outcome": _given(kind) or None,
+        "share": share,
+        "currency": currency,
     }
     return _call("POST", "/v1/campaigns", Campaign, _given(body))
 
@@ -216,9 +229,10 @@ def report_outcome(
     *,
     action: Action = AsDecided.AS_DECIDED,
 ) -> Call[OutcomeAnswer]:
-    """Report what became of a decision: 1 for a conversion, 0 for none. In a shadow campaign, and
-    only there, ``action`` is the treatment that your own system gave, or None for none; with
-    ``value`` None it is reported alone, before the outcome is known.
+    """Report what became of a decision: 1 for a conversion, 0 for none; or an amount of money,
+    where the campaign's outcomes are amounts. In a shadow campaign, and only there, ``action`` is
+    the treatment that your own system gave, or None for none; with ``value`` None it is reported
+    alone, before the outcome is known.
     """
     path = _path(campaign, "decisions", decision_id, "outcome")
     return _call("PUT", path, OutcomeAnswer, Outcome(decision_id, value, action).fields())
@@ -235,6 +249,12 @@ def report_outcomes(
 def cancel(campaign: CampaignId, decision_id: str) -> Call[DecisionState]:
     """Report that a decision was not carried out: its money returns."""
     return _call("POST", _path(campaign, "decisions", decision_id, "cancel"), DecisionState)
+
+
+def correct(campaign: CampaignId, decision_id: str, value: float) -> Call[OutcomeAnswer]:
+    """Correct an outcome, such as an order that came back: once, within its window."""
+    path = _path(campaign, "decisions", decision_id, "correct")
+    return _call("POST", path, OutcomeAnswer, {"value": value})
 
 
 def settle(campaign: CampaignId, decision_id: str, cost: Money) -> Call[DecisionState]:

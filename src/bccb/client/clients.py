@@ -114,6 +114,7 @@ class _Connected(ABC, Generic[H]):
     report_outcome = _Method(calls.report_outcome)
     report_outcomes = _Method(calls.report_outcomes)
     cancel = _Method(calls.cancel)
+    correct = _Method(calls.correct)
     settle = _Method(calls.settle)
     download_log = _Method(calls.download_log)
 

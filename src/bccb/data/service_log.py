@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bccb.data.schema import Columns, cost_columns
+from bccb.outcome import Kind
 
 # The log's own columns, by polars' names of their types; features and costs stand between them
 OWN = {
@@ -18,17 +19,22 @@ OWN = {
     "status": "String",
 }
 SHADOW = {"proposed": "String", "proposed_probability": "Float64"}
+AMOUNTS = {"outcome_kind": "String"}  # which says so, in every row
 CONTROL = "control"
 
 
 def service_columns(
-    features: tuple[str, ...], treatments: tuple[str, ...], costs: tuple[str, ...], shadow: bool
+    features: tuple[str, ...],
+    treatments: tuple[str, ...],
+    costs: tuple[str, ...],
+    shadow: bool,
+    amounts: bool,
 ) -> Columns:
     """The role of each column. In a shadow campaign somebody else decided, with probabilities of
     their own.
     """
     roles = ["treatment", "outcome", *([] if shadow else ["probability"])]
-    own = OWN | SHADOW if shadow else OWN
+    own = own_columns(shadow, amounts)
     return Columns(
         treatment="treatment",
         control=CONTROL,
@@ -39,7 +45,13 @@ def service_columns(
         excluded=tuple(name for name in own if name not in roles),
         probability=None if shadow else "probability",
         status="status",
+        kind=str(Kind.AMOUNT if amounts else Kind.CONVERSION),
     )
+
+
+def own_columns(shadow: bool, amounts: bool) -> dict[str, str]:
+    """The log's own columns in their order, with their types."""
+    return OWN | (SHADOW if shadow else {}) | (AMOUNTS if amounts else {})
 
 
 def recognised(present: Sequence[str]) -> Columns | None:
@@ -50,6 +62,7 @@ def recognised(present: Sequence[str]) -> Columns | None:
     before = present[: present.index("treatment")]
     treatments = tuple(name.removeprefix("cost:") for name in before if name.startswith("cost:"))
     costs = cost_columns(treatments or ("",))
-    own = {*OWN, *SHADOW, *costs}
+    own = {*OWN, *SHADOW, *AMOUNTS, *costs}
     features = tuple(name for name in present if name not in own)
-    return service_columns(features, treatments, costs, shadow="proposed" in present)
+    shadow, amounts = "proposed" in present, "outcome_kind" in present
+    return service_columns(features, treatments, costs, shadow, amounts)

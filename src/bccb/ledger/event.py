@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from bccb.outcome import STATUS_AFTER, WITH_VALUE, End, is_allowed
+from bccb.outcome import Kind as OutcomeKind
 
 
 class Kind(StrEnum):
@@ -24,6 +25,7 @@ class Kind(StrEnum):
     SETTLEMENT = "settlement"  # money: what the treatment cost in the end
     DONE = "done"  # action: what the other system of a shadow campaign did
     TOO_LATE = "too_late"  # a conversion was reported after the window: counted, not learned
+    CORRECTION = "correction"  # value: what the outcome was in the end; money: the cost with that
     BUDGET = "budget"  # money: what was added
     AGED = "aged"  # users who wait grew older; number: the most ages that they could pass
     FITTED = "fitted"  # detail: the model that the policy goes on with, which was fitted again
@@ -51,7 +53,9 @@ class Event(NamedTuple):
     seal: int = 0  # checksum of this row and the seal before it
 
 
-BESIDE_END = (Kind.SETTLEMENT, Kind.DONE, Kind.TOO_LATE)  # what else follows a decision, each once
+VALUED = frozenset({*WITH_VALUE, Kind.CORRECTION})  # events with an outcome
+# What else follows a decision, each once
+BESIDE_END = (Kind.SETTLEMENT, Kind.DONE, Kind.TOO_LATE, Kind.CORRECTION)
 
 
 class Known(NamedTuple):
@@ -62,6 +66,7 @@ class Known(NamedTuple):
     settlement: Event | None = None
     done: Event | None = None
     too_late: Event | None = None
+    correction: Event | None = None
 
     @classmethod
     def of(cls, events: Sequence[Event]) -> Known | None:
@@ -76,15 +81,28 @@ class Known(NamedTuple):
         return self.decision.decision, self.decision.number
 
     @property
+    def value(self) -> float | None:
+        """The outcome that counts; None if there is none."""
+        if self.correction is not None:
+            return self.correction.value
+        return None if self.end is None else self.end.value
+
+    @property
     def held(self) -> int:
-        """Micros that were taken for the treatment."""
-        return self.decision.money if self.settlement is None else self.settlement.money
+        """Micros that are held or were charged for the treatment, after all that is known."""
+        end, last = self.end, self.decision
+        for change in (self.settlement, self.correction):
+            if change is not None and change.sequence > last.sequence:
+                last = change
+        if end is None or end.sequence < last.sequence:
+            return last.money
+        return last.money - end.money
 
 
-def fault_of(event: Event) -> str | None:
+def fault_of(event: Event, outcomes: str = OutcomeKind.CONVERSION) -> str | None:
     """What is not finite or not in range in an event, which must then not be kept or answered.
 
-    The schema refuses the same.
+    The schema refuses the same, but does not know the kind of a campaign's ``outcomes``.
 
     >>> fault_of(Event(1, 2, 0, "decision", "a", 1, 0, price=float("inf"), probability=0.5))
     'price is inf'
@@ -97,7 +115,7 @@ def fault_of(event: Event) -> str | None:
             return f"price is {price}"
         if chance is None or not 0.0 < chance <= 1.0:
             return f"probability is {chance}"
-    elif kind in WITH_VALUE and (value is None or not is_allowed(value)):
+    elif kind in VALUED and (value is None or not is_allowed(value, outcomes)):
         return f"value is {value}"
     return None
 

@@ -167,6 +167,10 @@ class Ledger(Reader, Protocol):
         still be able to open the ledger.
         """
 
+    @property
+    def takes_amounts(self) -> bool:
+        """Whether outcomes may be amounts of money: not before the ledger is upgraded."""
+
     def probe(self) -> None:
         """Make a durable write that changes nothing, to see that the ledger can be written."""
 

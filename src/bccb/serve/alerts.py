@@ -12,7 +12,6 @@ from typing import Literal, TypeAlias
 
 from bccb.ledger.event import Kind
 from bccb.ledger.moment import SECOND, as_time, time_of
-from bccb.money import as_text
 from bccb.serve.books import Books
 from bccb.serve.campaign import Campaign
 from bccb.serve.standing import Alert
@@ -38,14 +37,14 @@ def money_gone(campaign: Campaign, at: int, stands: bool) -> str | None:
     average, left = campaign.tally.average_cost, campaign.remaining
     if left > 0 and left >= average * (BACK if stands else 1.0):
         return None
+    budget, some = campaign.terms.in_words(campaign.budget), campaign.terms.in_words(left)
     if campaign.machine.charges_on_conversion and campaign.reserved >= average:
-        free = f"Only {as_text(left)} of {as_text(campaign.budget)} is free"
-        held = f"{as_text(campaign.reserved)} is held until outcomes are known"
+        free = f"Only {some} of {budget} is free"
+        held = f"{campaign.terms.in_words(campaign.reserved)} is held until outcomes are known"
         return f"{free} and {held}: hardly anybody is treated until then."
     if left == 0:
-        return f"Nothing is left of {as_text(campaign.budget)}: nobody is treated without more."
-    of = f"Only {as_text(left)} is left of {as_text(campaign.budget)}"
-    return f"{of}: hardly anybody is treated without more."
+        return f"Nothing is left of {budget}: nobody is treated without more."
+    return f"Only {some} is left of {budget}: hardly anybody is treated without more."
 
 
 def no_outcomes(campaign: Campaign, at: int, stands: bool) -> str | None:
@@ -86,10 +85,8 @@ def off_plan(campaign: Campaign, at: int, stands: bool) -> str | None:
     most = (AHEAD if ahead > 0 else BEHIND) - (NEARER if stands else 0.0)
     if campaign.terms.shadow or few or off <= most or (ahead < 0 and campaign.cap_binds):
         return None
-    side = "ahead of" if ahead > 0 else "behind"
-    return f"Spending is {as_text(abs(ahead))} {side} the plan, {off:.0%} of the budget.".replace(
-        "%", " %"
-    )
+    how = f"{campaign.terms.in_words(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'}"
+    return f"Spending is {how} the plan, {off:.0%} of the budget.".replace("%", " %")
 
 
 def out_of_balance(campaign: Campaign, at: int, stands: bool) -> str | None:

@@ -65,7 +65,7 @@ class Balance:
         side = self.treated if action else self.untreated
         side.users += 1
         side.reported += reported
-        side.converted += reported and (end.value or 0.0) > 0.0
+        side.converted += reported and end.value != 0.0
         if self.treated.users + self.untreated.users >= RECENT:
             self.treated.halve()
             self.untreated.halve()

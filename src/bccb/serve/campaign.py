@@ -48,7 +48,7 @@ class Campaign(Standing):
         row = (self.key, self.sequence, at, kind, *rest)
         self.seal = seal_of(row, self.seal)
         event = Event._make((*row, self.seal))
-        fault = None if sound else fault_of(event)
+        fault = None if sound else fault_of(event, self.terms.outcome)
         if fault is not None:
             raise RefusedError(f"campaign {self.id} made an impossible {kind}: {fault}")
         return event
@@ -165,6 +165,25 @@ class Campaign(Standing):
         """A conversion was reported after the window: it is counted, and not learned."""
         self.pending.note_too_late()
         return self._event(at, Kind.TOO_LATE, *known.names, action)
+
+    def correcting(self, at: int, known: Known, value: float) -> Event:
+        """The outcome was another one, such as an order that came back: learned and charged anew.
+
+        A cost that was settled stays, and a treatment that was not the policy's costs nothing.
+        """
+        end, decision, cost = known.end, known.decision, known.held
+        assert end is not None
+        number, action, was = decision.number or 0, end.action or 0, end.value or 0.0
+        if action == decision.action and known.settlement is None:
+            cost += self.machine.recharge(decision.money, was, value)
+        self.spent += cost - known.held
+        trace = self.trace(decision)
+        self.machine.amend(trace[: self.terms.columns], number, action, was, value)
+        if self.measure is not None:
+            alone = 1.0 if action > 0 else self.machine.probability(trace, 0)
+            self.measure.correct(number, action > 0, was, value, alone)
+        self.tally.correct(action, was, value)
+        return self._event(at, Kind.CORRECTION, *known.names, action, cost, value)
 
     def cancelling(self, at: int, known: Known) -> Event:
         """The treatment was not delivered: its money returns, and nothing is learned."""

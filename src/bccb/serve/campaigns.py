@@ -11,13 +11,14 @@ from collections.abc import Sequence
 
 from msgspec import to_builtins
 
-from bccb.charge import TREATMENT
+from bccb.charge import TREATMENT, share_in_millionths
 from bccb.data.service_log import CONTROL
 from bccb.encoding import OTHER, Encoding, Feature
 from bccb.errors import InputError, StateError
 from bccb.ledger.event import Kind
 from bccb.ledger.moment import SECOND, as_time, moment_of
 from bccb.money import BUDGET_RANGE, MICROS, MOST_MONEY, as_text, budget_down
+from bccb.outcome import MOST_AMOUNT
 from bccb.serve.books import Books
 from bccb.serve.campaign import Campaign
 from bccb.serve.code import this_code
@@ -29,13 +30,23 @@ from bccb.wire import (
     MOST_FEATURES,
     CampaignRequest,
     FeatureRequest,
+    OutcomeTermsRequest,
     TimeHorizon,
     UsersHorizon,
     encode,
 )
 
 LAST_END = 221_845_392_000 * SECOND  # microseconds since 1970: the year 9000
-NEW_FIELDS = {"charge": TREATMENT, "cost_cap": None}  # of a request, with their defaults
+# Of a request, with their defaults
+NEW_FIELDS: dict[str, object] = {
+    "charge": TREATMENT,
+    "cost_cap": None,
+    "outcome": to_builtins(OutcomeTermsRequest()),
+    "share": None,
+    "currency": None,
+}
+ABOUT_AMOUNTS = 'left out: it is about amounts, with outcome {"kind": "amount"}'
+LARGEST_RANGE = f"at least 0.000001 and at most {MOST_AMOUNT:,.0f}"
 ENDS = "in the future, before the year 9000"
 
 
@@ -51,6 +62,7 @@ def terms_of(asked: CampaignRequest, at: int) -> Terms:
     cost_cap = None if asked.cost_cap is None else budget_down("cost_cap", asked.cost_cap)
     if cost_cap is not None and not 1 <= cost_cap <= MOST_MONEY:
         raise invalid("cost_cap", asked.cost_cap, BUDGET_RANGE)
+    largest = _check_amounts(asked)
     treatments, code = tuple(asked.treatments), this_code()
     features = [each if isinstance(each, str) else each.name for each in asked.features]
     for field, names in (("features", features), ("treatments", asked.treatments)):
@@ -83,7 +95,32 @@ def terms_of(asked: CampaignRequest, at: int) -> Terms:
         encoding=_encoding_of(asked.features),
         charge=asked.charge,
         cost_cap=cost_cap,
+        outcome=asked.outcome.kind,
+        negative=asked.outcome.negative,
+        largest=largest,
+        share=asked.share,
+        currency=asked.currency,
     )
+
+
+def _check_amounts(asked: CampaignRequest) -> int | None:
+    """The largest amount in micros; terms that are wrong, or about no amounts, are refused."""
+    outcome = asked.outcome
+    given = {"outcome.largest": outcome.largest, "share": asked.share}
+    given["outcome.negative"] = None if outcome.negative else False
+    for field, value in given.items():
+        if value is not None and outcome.kind != "amount":
+            raise invalid(field, value, ABOUT_AMOUNTS)
+    try:
+        share_in_millionths(asked.share, asked.charge)
+    except InputError as error:
+        raise ProblemError(422, "invalid-field", str(error), "share") from None
+    if outcome.largest is None:
+        return None
+    largest = budget_down("outcome.largest", outcome.largest)
+    if not 1 <= largest <= MOST_AMOUNT * MICROS:
+        raise invalid("outcome.largest", outcome.largest, LARGEST_RANGE)
+    return largest
 
 
 def _as_asked(asked: CampaignRequest) -> str:
@@ -133,6 +170,9 @@ def open_campaign(books: Books, at: int, terms: Terms) -> tuple[Campaign, bool]:
         raise conflict("name-taken", detail, "name")
     if terms.ends_at is not None and terms.ended(at):
         raise invalid("horizon.ends_at", as_time(terms.ends_at), ENDS)
+    if terms.has_amounts and not books.ledger.takes_amounts:
+        allowed = "conversion until the ledger is upgraded, which a quarantined campaign prevents"
+        raise invalid("outcome.kind", terms.outcome, allowed)
     memory = None
     if terms.learned_from not in (None, UPLOAD):
         memory = _learned(books, terms)
@@ -152,7 +192,7 @@ def _learned(books: Books, terms: Terms) -> bytes:
             raise
         allowed = f'the id of a campaign, or "{UPLOAD}"'
         raise invalid("learned_from", terms.learned_from, allowed) from None
-    allowed = "a campaign with the same features, treatments, policy and charge"
+    allowed = "a campaign with the same features, treatments, policy, outcome, charge and share"
     if _kind_of(terms) != _kind_of(source.terms):
         raise invalid("learned_from", terms.learned_from, allowed)
     if source.needs_history:
@@ -168,7 +208,8 @@ def _learned(books: Books, terms: Terms) -> bytes:
 
 def _kind_of(terms: Terms) -> tuple[object, ...]:
     """What campaigns must have in common to learn from each other, besides the policy."""
-    return terms.features, terms.encoding, terms.treatments, terms.charge
+    same = terms.features, terms.encoding, terms.treatments, terms.charge
+    return *same, terms.outcome, terms.share
 
 
 def add_budget(books: Books, at: int, campaign_id: str, add: str, request: str | None) -> Campaign:

@@ -22,11 +22,13 @@ PATTERNS = {  # what text of a pattern is called
     wire.ID: "letters, digits and ._~:@+=-, the first one a letter or digit",
     wire.MONEY: 'decimal text, such as "500.00"',
     wire.NAME: "text without control characters",
+    wire.CURRENCY: 'up to 3 letters, such as "EUR"',
 }
 NEGATIVE = re.compile(r"-[0-9]+(\.[0-9]+)?")
 EXAMPLES = {  # of objects in whose place callers often send something simpler
     wire.PolicyRequest: f'{{"name": "{DEFAULT}"}}',
     wire.UsersHorizon: '{"users": 10000}',
+    wire.OutcomeTermsRequest: '{"kind": "amount"}',
     wire.FeatureRequest: '{"name": "age", "fill": 40}',
 }
 CALLED = {wire.in_python(pattern): name for pattern, name in PATTERNS.items()}

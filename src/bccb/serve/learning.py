@@ -8,10 +8,12 @@ from __future__ import annotations
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
 
-from bccb.charge import CONVERSION, TREATMENT
+from bccb.charge import CONVERSION, TREATMENT, share_in_millionths
 from bccb.errors import InputError, StateError
 from bccb.kernels import counts as count
 from bccb.ledger.event import Kind
+from bccb.money import MICROS
+from bccb.outcome import Kind as OutcomeKind
 from bccb.policy import Policy, from_bytes
 from bccb.serve.books import Books
 from bccb.serve.campaign import Campaign
@@ -47,10 +49,18 @@ def _check_fits(terms: Terms, policy: Policy) -> None:
     ):
         if theirs != ours:
             raise _invalid(f"the policy has {theirs} {what}, but the campaign has {ours}")
+    kind = OutcomeKind.AMOUNT if policy.composition.amounts else OutcomeKind.CONVERSION
+    if kind != terms.outcome:
+        wrong = f"the outcomes of the policy are of the kind {kind}, those of the campaign are not"
+        raise _invalid(f'{wrong}: make it with outcome="{terms.outcome}"')
     charge = CONVERSION if policy.charges_on_conversion else TREATMENT
     if charge != terms.charge:
         wrong = f"the policy is charged on {charge}, but the campaign on {terms.charge}"
         raise _invalid(f'{wrong}: make it with charge="{terms.charge}"')
+    share = share_in_millionths(terms.share, terms.charge)
+    if policy.counts[count.SHARE] != share:
+        wrong = f"the policy has the share {policy.counts[count.SHARE] / MICROS:g}"
+        raise _invalid(f"{wrong}, but the campaign {share / MICROS:g}, where 0 is none")
     if policy.decisions:
         made = f"the policy has made {policy.decisions:,} decisions of its own"
         raise _invalid(f"{made}: send one that has learned history, and nothing else")

@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from bccb.data.encodings import encoding_metadata
 from bccb.data.schema import Columns, cost_columns
-from bccb.data.service_log import CONTROL, OWN, SHADOW, service_columns
+from bccb.data.service_log import AMOUNTS, CONTROL, OWN, SHADOW, own_columns, service_columns
 from bccb.encoding import Kind, Value, as_text, plain
 from bccb.ledger.event import Event
 from bccb.ledger.moment import as_time
@@ -27,7 +27,7 @@ PAGE = 5_000  # rows at once
 
 def taken_names(treatments: tuple[str, ...]) -> set[str]:
     """Names of columns that no feature may have."""
-    return {*OWN, *SHADOW, *cost_columns(treatments)}
+    return {*OWN, *SHADOW, *AMOUNTS, *cost_columns(treatments)}
 
 
 def rows(ledger: Reader, campaign: Campaign, until: int) -> Iterator[list[dict[str, Any]]]:
@@ -60,6 +60,8 @@ def _row(campaign: Campaign, resolved: Resolved) -> dict[str, Any]:
         "outcome": resolved.value if ends_with_outcome else None,
         "status": status_of(resolved.kind),
     }
+    if terms.has_amounts:
+        row["outcome_kind"] = terms.outcome
     if terms.shadow:  # what was done is what the other system did, with a probability of its own
         recorded = resolved.kind in WITH_VALUE and resolved.action is not None
         done = arms[resolved.action or 0] if recorded else None
@@ -82,7 +84,7 @@ def columns(campaign: Campaign) -> Columns:
     """The role of each column, so that readers need no options."""
     terms = campaign.terms
     costs = cost_columns(terms.treatments)
-    return service_columns(terms.features, terms.treatments, costs, terms.shadow)
+    return service_columns(terms.features, terms.treatments, costs, terms.shadow, terms.has_amounts)
 
 
 def write(ledger: Ledger, campaign: Campaign, until: int, kind: str) -> IO[bytes]:
@@ -152,7 +154,7 @@ def _metadata(campaign: Campaign) -> dict[str, str]:
 
 
 def _own(campaign: Campaign) -> dict[str, str]:
-    return OWN | SHADOW if campaign.terms.shadow else OWN
+    return own_columns(campaign.terms.shadow, campaign.terms.has_amounts)
 
 
 def _names(campaign: Campaign) -> list[str]:

@@ -80,9 +80,14 @@ class _Campaigns(Collector):
                 ("reserved", "What is held for treatments whose outcome is not known."),
                 ("decisions", "Users who were decided on."),
                 ("pending", "Decisions without an outcome yet, whose window has not ended."),
-                ("conversions", "The sum of all outcomes reported within their window."),
+                (
+                    "conversions",
+                    "The sum of all outcomes reported in time; of amounts, their number.",
+                ),
+                ("value", "The sum of all amounts reported within their window."),
                 ("median_delay_seconds", "Half of the conversions are reported by then."),
                 ("too_late", "Conversions that were reported after their window."),
+                ("corrections", "Outcomes that were corrected."),
                 ("fits", "How often the policy was fitted again on what it has learned."),
                 ("fitted_timestamp_seconds", "When that was, the last time, since 1970."),
                 ("alerts", "How many alerts stand."),
@@ -98,7 +103,10 @@ class _Campaigns(Collector):
             families["decisions"].add_metric(label, campaign.machine.decisions)
             families["pending"].add_metric(label, campaign.open)
             families["conversions"].add_metric(label, sum(campaign.tally.conversions))
+            if campaign.terms.has_amounts:
+                families["value"].add_metric(label, sum(campaign.tally.value))
             families["too_late"].add_metric(label, campaign.pending.too_late)
+            families["corrections"].add_metric(label, campaign.tally.corrections)
             families["alerts"].add_metric(label, len(campaign.alerts))
             if campaign.terms.cost_cap is not None:
                 families["cap_binds"].add_metric(label, campaign.cap_binds)

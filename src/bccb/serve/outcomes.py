@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
+from bccb.errors import StateError
 from bccb.ledger.event import Kind, Known
 from bccb.money import as_text, costs_up
 from bccb.outcome import NOT_REPORTED, ReportStatus, status_of
@@ -88,6 +89,7 @@ def plan(books: Books, at: int, reports: Reports) -> Plan:
             raise unknown(detail, None if single else f"{i}.decision_id")
         if item.value is UNSET and not campaign.terms.shadow:
             raise missing(f"{where}value")
+        _check_value(campaign, item, where)
         action = _done(planned, decided, item, where)
         waits = decided.end is None and not _late(campaign, at, decided)
         value, status = _take(planned, waits, decided, item, action, where)
@@ -95,6 +97,18 @@ def plan(books: Books, at: int, reports: Reports) -> Plan:
         if decided.end is None and not waits:
             planned.ended[item.decision_id] = decided
     return planned
+
+
+def _check_value(campaign: Campaign, item: OutcomeItem, where: str) -> None:
+    """Refuse an outcome that is none of the campaign's kind."""
+    if item.value is not UNSET:
+        _check_range(campaign, item.value, f"{where}value")
+
+
+def _check_range(campaign: Campaign, value: float, field: str) -> None:
+    least, most, allowed = campaign.terms.outcome_range
+    if not least <= value <= most:
+        raise invalid(field, value, allowed)
 
 
 def _done(planned: Plan, known: Known, item: OutcomeItem, where: str) -> int:
@@ -152,7 +166,7 @@ def _take(
             planned.done[id_] = known, action
             return None, "recorded"
         return None, "already_recorded"
-    if value > NOT_REPORTED and known.too_late is None:
+    if value != NOT_REPORTED and known.too_late is None:
         planned.too_late[id_] = known, action
     # no outcome counts as none, but a shadow campaign that did not know the action learned nothing
     same = value == NOT_REPORTED and campaign.done(known) is not None
@@ -177,6 +191,32 @@ def cancel(books: Books, at: int, campaign_id: str, decision: str) -> DecisionSt
     return _state(campaign, known)
 
 
+def correct(books: Books, at: int, campaign_id: str, decision: str, value: float) -> OutcomeAnswer:
+    """Correct an outcome within its window, once."""
+    campaign, known = _find(books, campaign_id, decision)
+    y = value + 0.0  # without the sign of zero
+    _check_range(campaign, y, "value")
+    if known.correction is not None:
+        if known.correction.value != y:
+            detail = f"decision {decision!r} was corrected to {known.correction.value:g} already"
+            raise conflict("correction-differs", detail, "value")
+        return OutcomeAnswer(decision, y, "already_recorded")
+    if known.end is None and not _late(campaign, at, known):
+        detail = f"decision {decision!r} has no outcome yet: report it"
+        raise conflict("no-outcome", detail)
+    if known.end is not None and known.end.kind == Kind.CANCELLATION:
+        raise conflict("decision-cancelled", f"decision {decision!r} was cancelled")
+    if known.end is None or known.end.kind != Kind.OUTCOME or _late(campaign, at, known):
+        detail = f"the window of decision {decision!r} has passed: its outcome stays"
+        raise conflict("decision-ended", detail)
+    try:
+        event = campaign.correcting(at, known, y)
+    except StateError as error:  # the corrected outcome costs more than is left
+        raise conflict("not-enough-budget", str(error), "value") from None
+    books.record(campaign, event)
+    return OutcomeAnswer(decision, y, "recorded")
+
+
 def settle(books: Books, at: int, campaign_id: str, decision: str, cost: str) -> DecisionState:
     """Settle what a treatment cost in the end."""
     campaign, known = _find(books, campaign_id, decision)
@@ -191,8 +231,10 @@ def settle(books: Books, at: int, campaign_id: str, decision: str, cost: str) ->
     if micros > reserved:
         raise invalid("cost", cost, f"at most {as_text(reserved)}, what was reserved")
     if known.settlement is None:
-        if known.end is not None and known.end.money:
+        if not known.held:
             raise conflict("not-treated", f"the money for {decision!r} has returned already")
+        if micros > known.held:  # a share of the amount
+            raise invalid("cost", cost, f"at most {as_text(known.held)}, what was charged")
         event = campaign.settling(at, known, micros)
         books.record(campaign, event)
         known = known._replace(settlement=event)
@@ -204,7 +246,7 @@ def settle(books: Books, at: int, campaign_id: str, decision: str, cost: str) ->
 
 def _has_converted(known: Known) -> bool:
     end = known.end
-    return end is not None and end.kind == Kind.OUTCOME and (end.value or 0.0) > NOT_REPORTED
+    return end is not None and end.kind == Kind.OUTCOME and known.value != NOT_REPORTED
 
 
 def _find(books: Books, campaign_id: str, decision: str) -> tuple[Campaign, Known]:
@@ -216,7 +258,7 @@ def _find(books: Books, campaign_id: str, decision: str) -> tuple[Campaign, Know
 
 
 def _state(campaign: Campaign, known: Known) -> DecisionState:
-    held = known.held - (known.end.money if known.end is not None else 0)
+    held = known.held
     waits = known.end is None and known.settlement is None
     action = known.decision.action
     return DecisionState(

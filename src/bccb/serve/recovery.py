@@ -254,6 +254,10 @@ def _follow(campaign: Campaign, event: Event, known: Known) -> Event:
         return campaign.cancelling(event.at, known)
     if event.kind == Kind.SETTLEMENT:
         return campaign.settling(event.at, known, event.money)
+    if event.kind == Kind.CORRECTION:
+        if event.value is None or known.end is None:
+            raise DamagedError("it has no value, or the decision had no outcome")
+        return campaign.correcting(event.at, known, event.value)
     if event.action is None:
         raise DamagedError("it has no action")
     if event.kind == Kind.DONE:

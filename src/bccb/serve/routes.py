@@ -45,6 +45,7 @@ DECISIONS = wire.decoder(wire.DecisionRequest)
 PLAIN_DECISIONS = wire.decoder(wire.PlainDecisionRequest)
 OUTCOMES = wire.decoder(wire.OutcomeRequest)
 OUTCOME_ITEMS = wire.decoder(wire.OutcomeItem)
+CORRECTIONS = wire.decoder(wire.CorrectRequest)
 SETTLEMENTS = wire.decoder(wire.SettleRequest)
 SEVERAL = Meta(min_length=1, max_length=wire.MOST_BATCH)
 USERS = Annotated[list[wire.DecisionRequest], SEVERAL]
@@ -139,6 +140,17 @@ async def cancel(engine: Engine, request: Request) -> Response:
     """Undo a decision whose treatment was not delivered: its money returns."""
     id_ = _decision_id(request)
     command = partial(outcomes.cancel, campaign_id=_campaign_id(request), decision=id_)
+    return json_response(await engine.do(command))
+
+
+@reporting("POST", f"{DECISION}/correct", wire.OutcomeAnswer, takes=wire.CorrectRequest)
+async def correct(engine: Engine, request: Request) -> Response:
+    """Correct an outcome, such as an order that came back: once, within its window."""
+    id_ = _decision_id(request)
+    value = parse(CORRECTIONS, await read(request)).value
+    command = partial(
+        outcomes.correct, campaign_id=_campaign_id(request), decision=id_, value=value
+    )
     return json_response(await engine.do(command))
 
 

@@ -37,7 +37,7 @@ class Standing:
     def __init__(self, key: int, id_: str, terms: Terms) -> None:
         self.key, self.id, self.terms = key, id_, terms
         self.machine = terms.machine()
-        self.tally = Tally.empty(len(terms.treatments))
+        self.tally = Tally.empty(len(terms.treatments), terms.has_amounts)
         self.status = Kind.RESUMED
         self.budget = self.spent = self.reserved = 0
         self.sequence = self.seal = self.swept = 0

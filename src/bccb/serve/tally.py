@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
-from bccb.intervals import Interval, wilson
+from bccb.intervals import QUANTILE, Interval, wilson
+from bccb.outcome import NOT_REPORTED
 
 POINTS = 400  # at most; then every second one is dropped
 CAUSED, OUTCOMES = 100, 50  # the same of what was caused; outcomes between two, at first
@@ -71,12 +73,18 @@ class Tally:
     offers: int = 0  # users whose cheapest treatment is in the next sum
     cheapest: int = 0  # micros
     reports: Reports = NO_REPORTS
+    value: list[float] = field(default_factory=list)  # of each arm, where outcomes are amounts
+    squares: list[float] = field(default_factory=list)  # likewise, of the amounts
+    corrections: int = 0  # outcomes that were corrected
 
     @classmethod
-    def empty(cls, treatments: int) -> Tally:
+    def empty(cls, treatments: int, amounts: bool = False) -> Tally:
         """Before the first event."""
         arms = treatments + 1
-        return cls([0] * arms, [0] * arms, [0.0] * arms)
+        made = cls([0] * arms, [0] * arms, [0.0] * arms)
+        if amounts:
+            made.value, made.squares = [0.0] * arms, [0.0] * arms
+        return made
 
     def note_point(self, point: Point) -> None:
         """One more point, where ``every`` is due."""
@@ -95,8 +103,21 @@ class Tally:
     def note_outcome(self, action: int, y: float) -> bool:
         """One more outcome; whether a point of what was caused is due."""
         self.outcomes[action] += 1
+        if self.value:
+            self.value[action] += y
+            self.squares[action] += y * y
+            y = float(y != NOT_REPORTED)
         self.conversions[action] += y
         return sum(self.outcomes) % self.caused_every == 0
+
+    def correct(self, action: int, was: float, y: float) -> None:
+        """An outcome was another one."""
+        self.corrections += 1
+        if self.value:
+            self.value[action] += y - was
+            self.squares[action] += y * y - was * was
+            was, y = float(was != NOT_REPORTED), float(y != NOT_REPORTED)
+        self.conversions[action] += y - was
 
     @property
     def average_cost(self) -> float:
@@ -117,6 +138,15 @@ class Tally:
             return None
         n = self.outcomes[arm] + pending
         return wilson(self.conversions[arm] / n, n)
+
+    def value_per_user(self, arm: int, pending: float = 0.0) -> Interval | None:
+        """The amount that a user of an arm brings, counted as in :meth:`rate`; None if it is."""
+        if not self.value or self.rate(arm, pending) is None:
+            return None
+        n = self.outcomes[arm] + pending
+        mean = self.value[arm] / n
+        reach = QUANTILE * math.sqrt(max(self.squares[arm] / n - mean**2, 0.0) / n)
+        return Interval(mean, mean - reach, mean + reach)
 
     def at_most(self, price: float) -> bool:
         """Whether the price was no higher at most of the recent points, if there are so many."""

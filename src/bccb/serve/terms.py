@@ -15,13 +15,16 @@ from bccb.data.schema import one_of
 from bccb.encoding import Encoding, Value
 from bccb.errors import InputError, MissingExtraError
 from bccb.machine import Machine
-from bccb.money import MICROS
+from bccb.money import MICROS, as_text
+from bccb.outcome import LEAST, MOST_AMOUNT, Kind, range_of
 from bccb.policies import POLICIES
 from bccb.spec import Spec
 
 LEAST_ELAPSED = 1e-6  # of the time: before it the first users would seem to be a flood
 MOST_MEMORY = 2_000_000  # numbers: what learns for longer than some milliseconds holds up others
 UPLOAD = "upload"  # where the learning comes from, if it is from no campaign of the service
+# Fields that older versions do not know: left out where they have their defaults
+LATER = ("fingerprint", "charge", "cost_cap", "outcome", "negative", "largest", "share", "currency")
 FORECAST_WEIGHT = 0.1  # of the time: as long as what came counts as much as what was forecast
 
 
@@ -48,7 +51,12 @@ class Terms:
     fingerprint: str = ""  # of the code that opened it; empty where an older version did
     encoding: Encoding | None = None  # of the features; None where all are plain numbers
     charge: str = TREATMENT  # when a cost is due
-    cost_cap: int | None = None  # micros that one more conversion may cost
+    cost_cap: int | None = None  # micros that one more conversion, or unit of value, may cost
+    outcome: str = Kind.CONVERSION  # what outcomes are
+    negative: bool = True  # whether amounts may be below 0
+    largest: int | None = None  # micros: the largest amount that counts in what is measured
+    share: float | None = None  # of the amount, that is charged on conversion
+    currency: str | None = None  # for display alone
 
     @classmethod
     def from_json(cls, text: bytes) -> Terms:
@@ -62,16 +70,13 @@ class Terms:
     def to_json(self) -> bytes:
         """The terms as JSON."""
         kept = asdict(replace(self, encoding=None))
-        if not self.fingerprint:  # as the version before fingerprints wrote it, to the byte
-            del kept["fingerprint"]
         if self.encoding is None:  # as the version before encodings wrote it
             del kept["encoding"]
         else:
             kept["encoding"] = self.encoding.to_list()
-        if self.charge == TREATMENT:  # as the version before charges and caps wrote it
-            del kept["charge"]
-        if self.cost_cap is None:
-            del kept["cost_cap"]
+        for name in LATER:  # as the versions before wrote it, to the byte
+            if kept[name] == getattr(Terms, name):
+                del kept[name]
         return json.dumps(kept, separators=(",", ":"), sort_keys=True).encode()
 
     @cached_property
@@ -85,6 +90,22 @@ class Terms:
         return itemgetter(*self.features) if self.features else lambda _: ()
 
     @cached_property
+    def has_amounts(self) -> bool:
+        """Whether outcomes are amounts of money."""
+        return self.outcome == Kind.AMOUNT
+
+    @cached_property
+    def outcome_range(self) -> tuple[float, float, str]:
+        """The least and the largest outcome, and that in words."""
+        if self.has_amounts and not self.negative:
+            allowed = (
+                f"an amount from {LEAST:g} to {MOST_AMOUNT:,.0f}: the campaign takes none below 0"
+            )
+            return LEAST, MOST_AMOUNT, allowed
+        least, most, allowed = range_of(self.outcome)
+        return least, most, allowed if self.has_amounts else f"a number {allowed}"
+
+    @cached_property
     def columns(self) -> int:
         """How many numbers the policy reads of a user."""
         return len(self.features if self.encoding is None else self.encoding.columns)
@@ -94,6 +115,10 @@ class Terms:
         """What makes numbers of the values of each feature, where they are encoded."""
         features = () if self.encoding is None else self.encoding.features
         return {feature.name: feature.encoder() for feature in features}
+
+    def in_words(self, micros: int) -> str:
+        """Money as text, with the currency if one was given."""
+        return f"{as_text(micros)} {self.currency or ''}".rstrip()
 
     def machine(self) -> Machine:
         """A new policy on these terms."""
@@ -106,6 +131,9 @@ class Terms:
             seed=self.seed,
             window=float(self.window),
             charge=self.charge,
+            share=self.share,
+            outcome=self.outcome,
+            largest=None if self.largest is None else self.largest / MICROS,
         )
         if made.model_size > MOST_MEMORY:
             most = f"so few that {self.policy} needs at most {MOST_MEMORY:,} numbers"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple, replace
 from decimal import Decimal
 from typing import Any, Literal, cast
 
 from bccb import wire
+from bccb.caused import Caused
 from bccb.encoding import Encoding
 from bccb.intervals import Interval
 from bccb.ledger.moment import SECOND, time_of
@@ -17,6 +19,12 @@ from bccb.serve.quarantine import UNREADABLE, Quarantined
 from bccb.serve.tally import CausedPoint, Point
 from bccb.serve.terms import Terms
 from bccb.wire import encode
+
+NO_LARGEST = (
+    "Amounts have no bound in this campaign, and a test without a model needs one: open the next "
+    'one with the largest amount that counts, such as "outcome": {"kind": "amount", '
+    '"largest": "500.00"}.'
+)
 
 
 def money(micros: int) -> Decimal:
@@ -43,6 +51,7 @@ def campaign_view(campaign: Campaign | Quarantined, whole: bool = True) -> wire.
             conversions=0.0,
             median_delay_seconds=None,
             too_late=0,
+            corrections=0,
             caused=None,
         )
     return wire.Campaign(
@@ -58,9 +67,11 @@ def campaign_view(campaign: Campaign | Quarantined, whole: bool = True) -> wire.
         conversions=sum(campaign.tally.conversions),
         median_delay_seconds=median_delay(campaign.pending),
         too_late=campaign.pending.too_late,
+        corrections=campaign.tally.corrections,
         caused=_caused(campaign) if whole else None,
         needs_history=campaign.needs_history,
         cap_binds=campaign.cap_binds,
+        value=sum(campaign.tally.value) if campaign.terms.has_amounts else None,
         fits=campaign.machine.fits,
         fitted_at=None if campaign.fitted_at is None else time_of(campaign.fitted_at),
         alerts=tuple(
@@ -96,6 +107,13 @@ def _terms_view(terms: Terms) -> dict[str, Any]:
         "encoding": _encoding_view(terms.encoding),
         "charge": terms.charge,
         "cost_cap": None if terms.cost_cap is None else money(terms.cost_cap),
+        "outcome": wire.OutcomeTerms(
+            cast("Literal['conversion', 'amount']", terms.outcome),
+            terms.negative,
+            None if terms.largest is None else money(terms.largest),
+        ),
+        "share": terms.share,
+        "currency": terms.currency,
     }
 
 
@@ -155,6 +173,9 @@ def _arms(campaign: Campaign) -> tuple[wire.ArmFigures, ...]:
     tally, waiting = campaign.tally, exposure(campaign.pending)
     if tally.one_sided and median_delay(campaign.pending) is None:
         waiting[:] = 0.0  # how late conversions come is not known, either
+    values = [tally.value_per_user(arm, float(users)) for arm, users in enumerate(waiting)]
+    if not campaign.terms.negative:
+        values = [value and replace(value, low=max(value.low, 0.0)) for value in values]
     return tuple(
         wire.ArmFigures(
             treatment=name,
@@ -162,6 +183,8 @@ def _arms(campaign: Campaign) -> tuple[wire.ArmFigures, ...]:
             outcomes=tally.outcomes[arm],
             conversions=tally.conversions[arm],
             rate=_figure(tally.rate(arm, float(waiting[arm]))),
+            value=tally.value[arm] if tally.value else None,
+            value_per_user=_figure(values[arm]),
         )
         for arm, name in enumerate((None, *campaign.terms.treatments))
     )
@@ -178,8 +201,24 @@ def _caused_series(points: list[CausedPoint]) -> wire.CausedSeries:
 def _caused(campaign: Campaign) -> wire.Caused | None:
     if campaign.terms.shadow:
         return None
-    caused = campaign.caused()
-    return wire.Caused(_figure(caused.estimated), _figure(caused.measured), caused.measured_users)
+    caused, terms = campaign.caused(), campaign.terms
+    unbounded = terms.has_amounts and terms.largest is None and campaign.machine.reserve > 0.0
+    return wire.Caused(
+        estimated=_figure(caused.estimated),
+        measured=_figure(caused.measured),
+        measured_users=caused.measured_users,
+        return_on_spend=_figure(_return_on_spend(campaign, caused)),
+        not_measured=NO_LARGEST if unbounded else None,
+    )
+
+
+def _return_on_spend(campaign: Campaign, caused: Caused) -> Interval | None:
+    """The estimated value for each unit of money, where outcomes are amounts."""
+    out = (campaign.spent + campaign.reserved - campaign.machine.to_return) / MICROS
+    if not campaign.terms.has_amounts or caused.estimated is None or out <= 0.0:
+        return None
+    value, low, high = (each / out for each in astuple(caused.estimated))
+    return Interval(value, low, high)
 
 
 def _series(points: list[Point]) -> wire.Series:

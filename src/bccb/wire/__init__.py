@@ -14,11 +14,14 @@ from bccb.wire.campaigns import (
     Caused,
     Figure,
     Notice,
+    OutcomeTerms,
+    OutcomeTermsRequest,
     PolicyChoice,
     PolicyRequest,
 )
 from bccb.wire.coding import decoder, encode
 from bccb.wire.decisions import (
+    CorrectRequest,
     DecisionAnswer,
     DecisionColumns,
     DecisionColumnsAnswer,
@@ -32,6 +35,7 @@ from bccb.wire.decisions import (
 )
 from bccb.wire.features import FeatureChoice, FeatureRequest, FeatureValue
 from bccb.wire.fields import (
+    CURRENCY,
     ID,
     MONEY,
     MOST_BATCH,
@@ -61,6 +65,7 @@ from bccb.wire.reports import (
 )
 
 __all__ = [
+    "CURRENCY",
     "ID",
     "MONEY",
     "MOST_BATCH",
@@ -79,6 +84,7 @@ __all__ = [
     "CampaignRequest",
     "Caused",
     "CausedSeries",
+    "CorrectRequest",
     "DecisionAnswer",
     "DecisionColumns",
     "DecisionColumnsAnswer",
@@ -100,6 +106,8 @@ __all__ = [
     "OutcomeAnswer",
     "OutcomeItem",
     "OutcomeRequest",
+    "OutcomeTerms",
+    "OutcomeTermsRequest",
     "PlainDecisionRequest",
     "PolicyChoice",
     "PolicyRequest",

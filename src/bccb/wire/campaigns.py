@@ -14,6 +14,7 @@ from bccb.wire.fields import (
     MOST_TREATMENTS,
     Answer,
     Body,
+    Currency,
     DecisionId,
     Money,
     MoneyText,
@@ -28,6 +29,27 @@ Charge: TypeAlias = Annotated[
         "is known, or the window has ended, it is reserved."
     ),
 ]
+OutcomeKind: TypeAlias = Annotated[
+    Literal["conversion", "amount"],
+    Meta(
+        description="conversion: from 0 to 1. amount: money that a user brings, mostly 0; all but "
+        "0 is a conversion."
+    ),
+]
+Negative: TypeAlias = Annotated[
+    bool, Meta(description="Whether amounts may be below 0, as of a return.")
+]
+LARGEST = (
+    "The largest amount that counts in what is measured, and 0 the least: a test without a model "
+    "needs a bound. Without one nothing is measured."
+)
+Share: TypeAlias = Annotated[
+    float,
+    Meta(
+        description="Of the amount, that a treatment is charged on conversion, at most its cost: "
+        "above 0 and at most 1. Without one, the whole cost is charged."
+    ),
+]
 AlertKind: TypeAlias = Literal["money_gone", "no_outcomes", "off_plan", "out_of_balance"]
 
 
@@ -40,6 +62,22 @@ class PolicyChoice(Answer, frozen=True):
 
 class PolicyRequest(PolicyChoice, frozen=True, forbid_unknown_fields=True):
     """Which policy is to decide, and the parameters that differ from its defaults."""
+
+
+class OutcomeTermsRequest(Body):
+    """What the outcomes of a new campaign are."""
+
+    kind: OutcomeKind = "conversion"
+    negative: Negative = True
+    largest: Annotated[MoneyText | None, Meta(description=LARGEST)] = None
+
+
+class OutcomeTerms(Answer, frozen=True):
+    """What the outcomes of a campaign are."""
+
+    kind: OutcomeKind = "conversion"
+    negative: Negative = True
+    largest: Annotated[Money | None, Meta(description=LARGEST)] = None
 
 
 class CampaignRequest(Body):
@@ -87,10 +125,14 @@ class CampaignRequest(Body):
     cost_cap: Annotated[
         MoneyText | None,
         Meta(
-            description="The most that one more conversion may cost: the price never falls below "
-            "1 / cost_cap, and money is left over rather than spent on less."
+            description="The most that one more conversion may cost, or one more unit of value "
+            "where outcomes are amounts: the price never falls below 1 / cost_cap, and money is "
+            "left over rather than spent on less."
         ),
     ] = None
+    outcome: OutcomeTermsRequest = field(default_factory=OutcomeTermsRequest)
+    share: Share | None = None
+    currency: Currency | None = None
 
 
 class Figure(Answer, frozen=True):
@@ -102,7 +144,7 @@ class Figure(Answer, frozen=True):
 
 
 class Caused(Answer, frozen=True):
-    """What the treatments caused, by two roads."""
+    """What the treatments caused, by two roads: conversions or, of amounts, value."""
 
     estimated: Annotated[
         Figure | None,
@@ -116,8 +158,8 @@ class Caused(Answer, frozen=True):
         Figure | None,
         Meta(
             description="By the decisions made at random alone: wide, and valid however often "
-            "one looks. Null where no decisions are made at random, and in campaigns that began "
-            "with an older version."
+            "one looks. Null where no decisions are made at random, where amounts have no largest "
+            "one, and in campaigns that began with an older version."
         ),
     ]
     measured_users: Annotated[
@@ -126,6 +168,18 @@ class Caused(Answer, frozen=True):
             description="Who is measured: all up to the first whose outcome may still be reported."
         ),
     ]
+    return_on_spend: Annotated[
+        Figure | None,
+        Meta(
+            description="The estimated value for each unit of money: of what was spent, and of "
+            "what is reserved as far as it is expected to be charged. Null where outcomes are "
+            "conversions, and while nothing was spent."
+        ),
+    ] = None
+    not_measured: Annotated[
+        str | None,
+        Meta(description="Why amounts are not measured, and what to do; null where they are."),
+    ] = None
 
 
 class Alert(Answer, frozen=True):
@@ -184,7 +238,11 @@ class Campaign(Answer, frozen=True):
         int, Meta(description="Decisions without an outcome yet, whose window has not ended.")
     ]
     conversions: Annotated[
-        float, Meta(description="The sum of all outcomes that were reported within their window.")
+        float,
+        Meta(
+            description="The sum of all outcomes that were reported within their window; where "
+            "outcomes are amounts, how many were not 0."
+        ),
     ]
     median_delay_seconds: Annotated[
         float | None,
@@ -197,6 +255,7 @@ class Campaign(Answer, frozen=True):
         int,
         Meta(description="Conversions that were reported after their window: not learned."),
     ]
+    corrections: Annotated[int, Meta(description="Outcomes that were corrected.")]
     caused: Annotated[
         Caused | None,
         Meta(description="What the treatments caused; null in lists, and in shadow campaigns."),
@@ -224,7 +283,8 @@ class Campaign(Answer, frozen=True):
     ] = ()
     charge: Charge = "treatment"
     cost_cap: Annotated[
-        Money | None, Meta(description="The most that one more conversion may cost.")
+        Money | None,
+        Meta(description="The most that one more conversion, or unit of value, may cost."),
     ] = None
     cap_binds: Annotated[
         bool,
@@ -233,6 +293,16 @@ class Campaign(Answer, frozen=True):
             "as it allows, and nothing is left that is worth its price."
         ),
     ] = False
+    outcome: OutcomeTerms = OutcomeTerms()
+    share: Share | None = None
+    currency: Currency | None = None
+    value: Annotated[
+        float | None,
+        Meta(
+            description="The sum of all amounts that were reported within their window; null where "
+            "outcomes are conversions."
+        ),
+    ] = None
 
 
 class CampaignList(Answer, frozen=True):

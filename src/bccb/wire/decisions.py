@@ -64,7 +64,13 @@ class DecisionAnswer(Answer, frozen=True):
     probability: Annotated[
         float, Meta(description="That of this action, over all draws of the policy.")
     ]
-    price: Annotated[float, Meta(description="What a unit of money had to bring, in conversions.")]
+    price: Annotated[
+        float,
+        Meta(
+            description="What a unit of money had to bring, in conversions, or in currency where "
+            "outcomes are amounts."
+        ),
+    ]
     remaining: Money
     act: Annotated[
         bool, Meta(description="false in a shadow campaign: do what your own system says.")
@@ -117,6 +123,12 @@ class OutcomeAnswer(Answer, frozen=True):
         float | None, Meta(description="What counts now; null while no outcome is known.")
     ]
     status: outcome.ReportStatus
+
+
+class CorrectRequest(Body):
+    """What an outcome was in the end."""
+
+    value: float
 
 
 class SettleRequest(Body):

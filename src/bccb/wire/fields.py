@@ -16,6 +16,7 @@ MOST_USERS = 10**12
 ID = r"^[A-Za-z0-9][A-Za-z0-9._~:@+=-]*$"
 MONEY = r"^[0-9]{1,10}(\.[0-9]{1,12})?$"
 NAME = r"^[^\x00-\x1f\x7f]+$"
+CURRENCY = r"^[A-Za-z]{1,3}$"
 
 
 def _matching(pattern: str, **more: Any) -> Meta:
@@ -50,7 +51,16 @@ DecisionId: TypeAlias = Annotated[
 ]
 Name: TypeAlias = Annotated[str, _matching(NAME, min_length=1, max_length=100)]
 Outcome: TypeAlias = Annotated[
-    float, Meta(ge=outcome.LEAST, le=outcome.MOST, description="1 for a conversion, 0 for none.")
+    float,
+    Meta(
+        ge=-outcome.MOST_AMOUNT,
+        le=outcome.MOST_AMOUNT,
+        description="1 for a conversion, 0 for none; where outcomes are amounts of money, the "
+        "amount, in currency units.",
+    ),
+]
+Currency: TypeAlias = Annotated[
+    str, _matching(CURRENCY, examples=["EUR"], description="Up to 3 letters, for display alone.")
 ]
 Users: TypeAlias = Annotated[int, Meta(ge=1, le=MOST_USERS)]
 

@@ -25,6 +25,12 @@ class ArmFigures(Answer, frozen=True):
             "conversions are usually reported by then. null while that is not known."
         ),
     ]
+    value: Annotated[
+        float | None, Meta(description="The sum of their amounts; null where there are none.")
+    ] = None
+    value_per_user: Annotated[
+        Figure | None, Meta(description="Likewise, per user, counted as in the rate.")
+    ] = None
 
 
 class Series(Answer, frozen=True):
@@ -98,7 +104,13 @@ class SegmentEffect(Answer, frozen=True):
 
     name: str
     share: Annotated[float, Meta(description="Of all users.")]
-    effect: Annotated[Figure, Meta(description="Of the treatment on them, on average.")]
+    effect: Annotated[
+        Figure,
+        Meta(
+            description="Of the treatment on them, on average: on their rate of conversions, or on "
+            "their value where outcomes are amounts."
+        ),
+    ]
     treated: Annotated[
         Figure | None,
         Meta(description="The share of them who got it; null where that was not counted."),

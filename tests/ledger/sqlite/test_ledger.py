@@ -135,6 +135,32 @@ def test_a_ledger_of_the_first_version_keeps_what_is_refused_today(tmp_path: Pat
             ledger.append([event._replace(sequence=2, decision="u2")])
 
 
+def test_a_ledger_of_conversions_takes_amounts_once_it_is_upgraded(tmp_path: Path) -> None:
+    """No row is copied or changed, and a reader beside it sees the new ones."""
+    path = tmp_path / "ledger.sqlite"
+    with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        file.executescript(f"{' '.join(migrations()[:3])} PRAGMA user_version = 3;")
+        file.execute("INSERT INTO campaigns VALUES (1, 'c1', 'autumn', 1, 0, 0, 1, 0, 0)")
+        file.execute(
+            "INSERT INTO journal VALUES "
+            "(1, 1, 13, 'outcome', 'u1', 1, 1, 0, 0.25, NULL, NULL, 0, NULL, 0)"
+        )
+    amount = Event(1, 2, 13, "outcome", "u2", 2, 1, value=-19.99)
+    with closing(SqliteLedger(path)) as ledger, closing(ledger.reader()) as reader:
+        took = ledger.takes_amounts
+        with pytest.raises(RefusedError), writing(ledger):
+            ledger.append([amount])
+        ledger.upgrade()
+        assert (took, ledger.takes_amounts) == (False, True)
+        with writing(ledger):
+            ledger.append([amount])
+        assert [event.value for event in reader.events(1)] == [0.25, -19.99]
+        for value in (1.0000001e9, -1.0000001e9, INFINITE):
+            with pytest.raises(RefusedError), writing(ledger):
+                ledger.append([amount._replace(sequence=3, decision="u3", value=value)])
+        ledger.check_whole()
+
+
 def schema_version(path: Path) -> int:
     with closing(sqlite3.connect(path)) as file:
         (version,) = file.execute("PRAGMA user_version").fetchone()

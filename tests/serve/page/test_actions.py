@@ -51,6 +51,59 @@ def test_the_form_opens_a_campaign(service: Service, campaign: str, tab: Watched
     assert (made["policy"]["name"], made["outcome_window_seconds"]) == (DEFAULT, 36 * 3_600)
 
 
+def test_the_form_opens_a_campaign_in_money(service: Service, tab: Watched) -> None:
+    page = tab.page
+    tab.expect_refusals("422")
+    page.goto(f"{service.url}/#/new")
+    fill_form(page, "20 % off")
+    for hidden in ("Largest amount", "Share of the amount"):
+        expect(page.get_by_label(hidden)).to_be_hidden()
+    page.get_by_label("Outcome", exact=True).select_option("amount")
+    page.get_by_label("Largest amount").fill("500")
+    page.get_by_label("amounts may be below 0").uncheck()
+    page.get_by_label("Currency").fill("EUR")
+    expect(page.get_by_label("Share of the amount")).to_be_hidden()
+    page.get_by_label("When a cost is due").select_option("conversion")
+    page.get_by_label("Share of the amount").fill("20")
+    page.get_by_role("button", name="Open the campaign").click()
+    said = page.locator('[data-field="share"]').get_by_role("alert")
+    expect(said).to_have_text("share is 20.0, but must be above 0 and at most 1")
+    page.get_by_label("Share of the amount").fill("0.2")
+    page.get_by_role("button", name="Open the campaign").click()
+    expect(page.get_by_role("heading", name="20 % off")).to_be_focused()
+    made = campaign_of(service, page)
+    assert made["outcome"] == {"kind": "amount", "negative": False, "largest": "500.00"}
+    assert (made["charge"], made["share"], made["currency"]) == ("conversion", 0.2, "EUR")
+
+
+def test_a_campaign_in_money_shows_value_in_its_currency(service: Service, tab: Watched) -> None:
+    page = tab.page
+    outcome = {"kind": "amount"}
+    id_ = service.create("revenue", outcome=outcome, currency="EUR", cost_cap="50")
+    service.drive(id_, 0, 400)
+    page.goto(f"{service.url}/#/campaigns/{id_}")
+    expect(page.get_by_role("heading", name="Value that the money caused")).to_be_visible()
+    made = campaign_of(service, page)
+    expect(figure(page, "value")).to_have_text(f"{made['value']:.2f} EUR")
+    expect(figure(page, "budget")).to_have_text("50.00 EUR")
+    expect(figure(page, "estimated")).to_contain_text("EUR")
+    expect(figure(page, "measured")).to_have_text("no")
+    expect(page.locator("#measured-note")).to_contain_text('"largest": "500.00"')
+    returned = made["caused"]["return_on_spend"]["value"]
+    expect(figure(page, "return")).to_have_attribute("data-value", str(returned))
+    expect(page.locator("#cap-words")).to_contain_text("50.00 EUR")
+    expect(page.locator("#cap-words")).to_contain_text("one more EUR of value")
+    expect(page.get_by_role("heading", name="Value per user")).to_be_visible()
+    expect(page.locator("#arms .rate").first).to_contain_text("EUR")
+    expect(page.locator("#price-unit")).to_have_text("caused value")
+    assert overflow(page) <= 0
+    other = service.create("conversions again")
+    page.goto(f"{service.url}/#/campaigns/{other}")
+    expect(page.get_by_role("heading", name="Conversions that the money caused")).to_be_visible()
+    expect(page.locator("#return-line")).to_be_hidden()
+    expect(figure(page, "budget")).to_have_text("50.00")
+
+
 def test_the_form_declares_features_that_may_be_missing_and_other_levels(
     service: Service, tab: Watched
 ) -> None:
@@ -172,7 +225,7 @@ def test_money_is_added_once_however_often_it_is_pressed(service: Service, tab: 
     tab.expect_refusals("422")
     page.goto(f"{service.url}/#/campaigns/{service.create('to be fed')}")
     page.get_by_role("button", name="Add money").click()
-    amount = page.get_by_label("Amount")
+    amount = page.get_by_label("Amount", exact=True)
     expect(amount).to_be_focused()
     amount.fill("a lot")
     page.keyboard.press("Enter")
@@ -217,7 +270,7 @@ def test_money_that_is_gone_is_said_in_the_list_and_on_the_board(
     page.set_viewport_size({"width": 360, "height": 740})
     assert overflow(page) <= 0
     page.get_by_role("button", name="Add money").click()
-    page.get_by_label("Amount").fill("100")
+    page.get_by_label("Amount", exact=True).fill("100")
     page.keyboard.press("Enter")
     expect(page.locator("#campaign-status")).to_have_text("running")
     expect(page.locator("#alerts")).to_be_hidden()

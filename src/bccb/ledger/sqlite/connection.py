@@ -14,6 +14,7 @@ READER_CACHE = -2_000
 CHECKPOINT = 8_000  # pages of the write-ahead log, 32 MB, that are copied to the file at once
 OLDEST_READ = 1  # the first schema whose tables can be read as they are
 FINGERPRINTS = 3  # the first schema that keeps the fingerprint of a snapshot
+AMOUNTS = 4  # the first that takes amounts of money as outcomes
 
 
 def connect(path: Path, read_only: bool) -> sqlite3.Connection:

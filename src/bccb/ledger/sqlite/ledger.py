@@ -29,7 +29,7 @@ from bccb.ledger.port import (
     Scope,
     Snapshot,
 )
-from bccb.ledger.sqlite.connection import FINGERPRINTS, connect, schema_version, upgrade
+from bccb.ledger.sqlite.connection import AMOUNTS, FINGERPRINTS, connect, schema_version, upgrade
 from bccb.ledger.sqlite.place import Place
 from bccb.ledger.sqlite.statements import queries, with_rows
 
@@ -147,7 +147,7 @@ class SqliteLedger:
 
     def resolved(self, campaign: int, after: int, until: int, limit: int) -> list[Resolved]:
         """The next decisions after an event, with their ends, as things stood after ``until``."""
-        rows = self._rows("resolved", (until, campaign, after, until, limit))
+        rows = self._rows("resolved", (campaign, after, until, limit))
         return [Resolved(Event(*row[: len(FIELDS)]), *row[len(FIELDS) :]) for row in rows]
 
     def snapshot(self, campaign: int) -> Snapshot | None:
@@ -205,6 +205,11 @@ class SqliteLedger:
         with suppress(sqlite3.Error):
             if self._file.in_transaction:
                 self._file.execute("ROLLBACK")
+
+    @property
+    def takes_amounts(self) -> bool:
+        """Whether its schema takes amounts."""
+        return schema_version(self._file) >= AMOUNTS
 
     def probe(self) -> None:
         """Write what changes nothing, durably; from now on the files must stay where they are."""

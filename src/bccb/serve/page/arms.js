@@ -1,15 +1,24 @@
-// The conversion rate of each arm, as figures and as a dot on its 95 % interval.
+// The conversion rate or the value per user of each arm, as figures and as a dot on its 95 % interval.
 
 import { byId, copyOf, figure, share, write } from "./dom.js";
-import { decimalsFor, fixed, percent } from "./format.js";
+import { decimalsFor, fixed } from "./format.js";
 import { conversionsText } from "./outcomes.js";
+import { isInMoney, rateOf } from "./units.js";
 
-/** The end of a common axis: a round share that holds every interval. */
-function roundShare(most) {
+/** The end of a common axis: a round number that holds every interval. */
+function roundEnd(most) {
   if (!(most > 0)) return 0.01;
   const unit = 10 ** Math.floor(Math.log10(most));
   const step = [1, 2, 3, 4, 5, 6, 8, 10].find((times) => times * unit >= most * 0.999999) ?? 10;
-  return Math.min(1, step * unit);
+  return step * unit;
+}
+
+/** The ends of the axis that all arms have in common; 0 is on it, and a rate is at most 1. */
+function axisOf(rates, inMoney) {
+  const high = roundEnd(Math.max(0, ...rates.map((rate) => rate.high)));
+  const below = -Math.min(0, ...rates.map((rate) => rate.low));
+  if (!inMoney) return { low: 0, high: Math.min(1, high) };
+  return { low: below > 0 ? -roundEnd(below) : 0, high };
 }
 
 function makeRow(number) {
@@ -23,35 +32,46 @@ function makeRow(number) {
   return row;
 }
 
-function fillRow(row, arm, most, decimals) {
+function fillRow(row, arm, rate, axis, tell) {
   write(row.querySelector("th"), arm.treatment ?? "left alone");
   row.classList.toggle("control", arm.treatment === null);
   figure(row.querySelector(".decisions"), fixed(arm.decisions), arm.decisions);
   figure(row.querySelector(".outcomes"), fixed(arm.outcomes), arm.outcomes);
   figure(row.querySelector(".conversions"), conversionsText(arm.conversions), arm.conversions);
-  row.classList.toggle("unknown", arm.rate === null);
-  const { value, low, high } = arm.rate ?? { value: null, low: null, high: null };
-  const told = (part, none) => (arm.rate === null ? none : percent(part, decimals));
+  row.classList.toggle("unknown", rate === null);
+  const { value, low, high } = rate ?? { value: null, low: null, high: null };
+  const told = (part, none) => (rate === null ? none : tell(part));
   figure(row.querySelector(".rate"), told(value, arm.outcomes > 0 ? "too early to tell" : "no outcome yet"), value);
   figure(row.querySelector(".low"), told(low, ""), low);
   figure(row.querySelector(".high"), told(high, ""), high);
-  share(row.querySelector(".dot"), "left", value / most);
-  share(row.querySelector(".whisker"), "left", low / most);
-  share(row.querySelector(".whisker"), "width", (high - low) / most);
+  const width = axis.high - axis.low;
+  share(row.querySelector(".dot"), "left", (value - axis.low) / width);
+  share(row.querySelector(".whisker"), "left", (low - axis.low) / width);
+  share(row.querySelector(".whisker"), "width", (high - low) / width);
 }
 
 /** Show all arms, in the rows that are there already. */
-export function showArms(arms) {
+export function showArms({ campaign, arms }) {
   const body = byId("arms");
-  const most = roundShare(Math.max(0, ...arms.map((arm) => arm.rate?.high ?? 0)));
+  const inMoney = isInMoney(campaign);
+  const rates = arms.map((arm) => (inMoney ? arm.value_per_user : arm.rate));
+  const known = rates.filter((rate) => rate !== null);
+  const axis = axisOf(known, inMoney);
+  const scale = inMoney ? 1 : 100; // percent
   // All arms with the same decimals, those that the narrowest interval needs.
-  const widths = arms.flatMap(({ rate }) => (rate === null ? [] : [100 * (rate.high - rate.low)]));
+  const widths = known.map((rate) => scale * (rate.high - rate.low));
   const decimals = decimalsFor(Math.min(...widths.filter((width) => width > 0)));
+  const tell = (value) => rateOf(campaign, value, decimals);
+  const end = (value) => rateOf(campaign, value, value === 0 ? 0 : Math.max(0, -Math.floor(Math.log10(scale * Math.abs(value)))));
   while (body.rows.length > arms.length) body.deleteRow(-1);
   arms.forEach((arm, number) => {
     if (body.rows[number] === undefined) body.append(makeRow(number));
-    fillRow(body.rows[number], arm, most, decimals);
+    fillRow(body.rows[number], arm, rates[number], axis, tell);
   });
   byId("arms-early").hidden = !arms.some((arm) => arm.rate === null && arm.outcomes > 0);
-  write(byId("arms-most"), percent(most, Math.max(0, -Math.floor(Math.log10(100 * most)))));
+  write(byId("arms-title"), inMoney ? "Value per user" : "Conversion rates");
+  write(byId("arms-rate"), inMoney ? "Value per user" : "Rate");
+  write(byId("arms-compared"), inMoney ? "values" : "rates");
+  write(byId("arms-least"), end(axis.low));
+  write(byId("arms-most"), end(axis.high));
 }

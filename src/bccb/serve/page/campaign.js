@@ -8,6 +8,7 @@ import { showExplanation } from "./explain.js";
 import { dateAndTime, duration, fixed, moment, money, pace, percent, significant } from "./format.js";
 import { showOutcomes } from "./outcomes.js";
 import { MONEY_HELD, alertOf, showAlerts, showBadges, statusOf } from "./status.js";
+import { isInMoney, moneyOf, unitOf } from "./units.js";
 
 const UNKNOWN = "not known yet";
 let charts = null; // made when first shown: they need a width
@@ -25,7 +26,7 @@ function makeCharts() {
   );
   const price = new Chart(
     "price",
-    [{ label: "conversions for a unit of money", sample: "price", colour: "--price", step: true }],
+    [{ label: "for a unit of money", sample: "price", colour: "--price", step: true }],
     { show: (value) => significant(value, 3, true), short: (value) => significant(value, 3) },
   );
   return { spend, price };
@@ -53,20 +54,28 @@ function showTitle({ campaign, now }) {
 
 function showMoney({ campaign, planned }) {
   for (const name of ["budget", "spent", "reserved", "remaining"]) {
-    named(name, money(campaign[name]), campaign[name]);
+    named(name, moneyOf(campaign, campaign[name]), campaign[name]);
   }
-  named("planned", money(planned), planned);
-  byId("charge-words").hidden = campaign.charge !== "conversion";
+  named("planned", moneyOf(campaign, planned), planned);
+  write(byId("charge-words"), chargeWords(campaign));
   byId("cap-words").hidden = campaign.cost_cap === null;
   if (campaign.cost_cap !== null) named("cost_cap", capWords(campaign), campaign.cost_cap);
   fillBar(byId("bar-spent").parentElement, campaign);
   share(byId("bar-planned"), "left", Number(planned) / Number(campaign.budget));
 }
 
+/** When costs are due, in a sentence, unless it is at once. */
+function chargeWords({ charge, share: part }) {
+  if (charge !== "conversion") return "";
+  if (part === null) return "Costs are charged on conversion: without one, it returns.";
+  return `Charged on conversion is ${percent(part, 1).replace(".0", "")} of the amount, at most the cost: the rest returns.`;
+}
+
 /** What the cost cap does, in a sentence. */
-function capWords({ cost_cap: cap, cap_binds: binds, remaining }) {
-  if (!binds) return `At most ${money(cap)} is paid for one more conversion.`;
-  return `Nothing left that is worth its price: one more conversion would cost more than ${money(cap)}, so ${money(remaining)} is left over.`;
+function capWords(campaign) {
+  const [cap, unit] = [moneyOf(campaign, campaign.cost_cap), unitOf(campaign)];
+  if (!campaign.cap_binds) return `At most ${cap} is paid for one more ${unit}.`;
+  return `Nothing left that is worth its price: one more ${unit} would cost more than ${cap}, so ${moneyOf(campaign, campaign.remaining)} is left over.`;
 }
 
 function showActivity(report) {
@@ -121,6 +130,7 @@ function showCharts(report) {
     `Lines of the money spent and planned over time, below the budget. ${words}`,
   );
   const last = price.at(-1);
+  write(byId("price-unit"), isInMoney(report.campaign) ? "caused value" : "conversions");
   const priced = last === undefined ? "No price yet." : `The price is ${significant(last, 3)} now.`;
   charts.price.update([times, price], roomAbove(Math.max(0, ...price)), `A line of the price over time. ${priced}`);
 }
@@ -132,7 +142,7 @@ function planWords({ campaign, planned, series }) {
   const budget = Number(campaign.budget);
   const part = percent(Math.abs(ahead) / budget, 1);
   if (Math.abs(ahead) < 0.0005 * budget) return "Spending is as planned.";
-  return `Spending is ${money(Math.abs(ahead))} ${ahead > 0 ? "ahead of" : "behind"} the plan, ${part} of the budget.`;
+  return `Spending is ${moneyOf(campaign, Math.abs(ahead))} ${ahead > 0 ? "ahead of" : "behind"} the plan, ${part} of the budget.`;
 }
 
 /** Show a report in place. */
@@ -146,7 +156,7 @@ export function showReport(report) {
   showMoney(report);
   showActivity(report);
   showOutcomes(report);
-  showArms(report.arms);
+  showArms(report);
   showExplanation(report.campaign);
   showCharts(report);
 }

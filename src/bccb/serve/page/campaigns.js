@@ -1,8 +1,9 @@
 // The list of campaigns.
 
 import { byId, copyOf, figure, fillBar, write } from "./dom.js";
-import { fixed, money } from "./format.js";
+import { fixed } from "./format.js";
 import { alertWords, showBadges } from "./status.js";
+import { moneyOf } from "./units.js";
 
 const rows = new Map(); // by the campaign's id
 
@@ -19,7 +20,7 @@ function fillRow(row, campaign) {
   write(row.querySelector(".alert"), alertWords(campaign));
   row.querySelector(".plus").hidden = Number(campaign.reserved) === 0;
   for (const name of ["spent", "reserved", "budget"]) {
-    figure(row.querySelector(`[data-figure="campaign-${name}"]`), money(campaign[name]), campaign[name]);
+    figure(row.querySelector(`[data-figure="campaign-${name}"]`), moneyOf(campaign, campaign[name]), campaign[name]);
   }
   const reason = row.querySelector(".reason");
   write(reason, campaign.reason ?? "");

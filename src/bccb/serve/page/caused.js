@@ -3,35 +3,39 @@
 import { Chart, roomAbove } from "./chart.js";
 import { byId, named, write } from "./dom.js";
 import { decimalsFor, fixed } from "./format.js";
+import { countOf, isInMoney } from "./units.js";
 
 const UNKNOWN = "not known yet";
 const SHADOW = "not known in shadow";
+const NOTHING = { estimated: null, measured: null, measured_users: 0, return_on_spend: null, not_measured: null };
 let chart = null; // made when first shown: it needs a width
 let range = 1; // of the axis, by which the chart rounds
 
 const rounded = (value) => fixed(value, decimalsFor(range / 10, 2));
 
 /** A figure with its interval, or words in its place. */
-function show(name, interval, otherwise) {
+function show(name, interval, otherwise, told) {
   const known = interval !== null;
   const { value, low, high } = interval ?? { value: null, low: null, high: null };
   const decimals = known ? decimalsFor((high - low) / 10, 2) : 0;
   const text = (part) => (known ? fixed(part, decimals) : "");
-  named(name, known ? text(value) : otherwise, value);
+  named(name, known ? told(value, decimals) : otherwise, value);
   named(`${name}-low`, text(low), low);
   named(`${name}-high`, text(high), high);
   byId(`${name}-range`).hidden = !known;
 }
 
-function meaning(estimated, shadow) {
+function meaning(estimated, shadow, inMoney) {
+  const what = inMoney ? "Value" : "Conversions";
   if (shadow) return "A shadow campaign treats nobody, so it has caused nothing.";
   if (estimated === null) return "The model of this policy does not know how sure it is, or the campaign began with an older version: read the measured figure.";
-  if (estimated.low > 0) return "Conversions that would not have been without the treatments, as far as the model is right.";
-  if (estimated.high < 0) return "The treatments seem to have cost conversions.";
+  if (estimated.low > 0) return `${what} that would not have been without the treatments, as far as the model is right.`;
+  if (estimated.high < 0) return `The treatments seem to have cost ${what.toLowerCase()}.`;
   return "It could still be none: the interval holds 0.";
 }
 
-function difference(measured, users) {
+function difference({ measured, measured_users: users, not_measured: reason }) {
+  if (reason !== null) return reason;
   if (measured === null) return "Measuring takes decisions made at random, from the first user on: a policy with a reserve above 0.";
   if (users === 0) return "Nobody counts yet: users are measured in the order of their decisions, once their outcome is reported or their window has ended.";
   return `Estimated trusts the model. Measured trusts only who was left alone at random, among the first ${fixed(users)} users, whose outcomes are all known: it is wide, and its 95 % hold however often you look.`;
@@ -39,12 +43,17 @@ function difference(measured, users) {
 
 function showFigures({ campaign }) {
   const shadow = campaign.mode === "shadow";
-  const { estimated, measured, measured_users: users } = campaign.caused ?? { estimated: null, measured: null, measured_users: 0 };
-  show("estimated", estimated, shadow ? SHADOW : UNKNOWN);
-  show("measured", measured, shadow ? SHADOW : UNKNOWN);
+  const inMoney = isInMoney(campaign);
+  const { estimated, measured, return_on_spend: returned, not_measured: reason } = campaign.caused ?? NOTHING;
+  const told = (value, decimals) => countOf(campaign, value, decimals);
+  show("estimated", estimated, shadow ? SHADOW : UNKNOWN, told);
+  show("measured", measured, shadow ? SHADOW : reason === null ? UNKNOWN : "no", told);
+  show("return", returned, UNKNOWN, fixed);
   byId("estimated").classList.toggle("unknown", estimated === null);
-  write(byId("caused-note"), meaning(estimated, shadow));
-  write(byId("measured-note"), shadow ? "" : difference(measured, users));
+  byId("return-line").hidden = !inMoney || shadow;
+  write(byId("effect-title"), `${inMoney ? "Value" : "Conversions"} that the money caused`);
+  write(byId("caused-note"), meaning(estimated, shadow, inMoney));
+  write(byId("measured-note"), shadow ? "" : difference(campaign.caused ?? NOTHING));
 }
 
 function showSeries({ caused_series: series }) {

@@ -3,14 +3,18 @@
 import { key } from "./connection.js";
 import { byId, copyOf, figure, share, write } from "./dom.js";
 import { decimalsFor, fixed, percent } from "./format.js";
+import { isInMoney } from "./units.js";
 
 const EVERY = 60_000; // milliseconds between two requests: an answer takes the service up to some seconds
 const PATIENCE = 60_000; // for one answer
 const WAITING = "Asking the service\u2026";
+const POINTS = { scale: 100, words: "percentage points" };
 let campaign = null; // its id
 let asked = null; // when, or null before the first request
 
-const points = (value, decimals) => `${value > 0 ? "+" : ""}${fixed(100 * value, decimals)}`;
+let unit = POINTS;
+
+const points = (value, decimals) => `${value > 0 ? "+" : ""}${fixed(unit.scale * value, decimals)}`;
 
 /** Ends of the axis that all features of a treatment have in common; 0 is always on it. */
 function axisOf(features) {
@@ -48,11 +52,11 @@ function featureOf(feature, axis, decimals) {
 }
 
 function treatmentOf({ treatment, average, features }, several) {
-  const decimals = decimalsFor(100 * (average.high - average.low), 2);
+  const decimals = decimalsFor(unit.scale * (average.high - average.low), 2);
   const text = document.createElement("p");
   const ends = `${points(average.low, decimals)} to ${points(average.high, decimals)}`;
   const who = several ? ` of ${treatment}` : "";
-  write(text, `Average effect${who}: ${points(average.value, decimals)} percentage points (95 %: ${ends}).`);
+  write(text, `Average effect${who}: ${points(average.value, decimals)} ${unit.words} (95 %: ${ends}).`);
   const axis = axisOf(features);
   return [text, ...features.map((feature) => featureOf(feature, axis, decimals))];
 }
@@ -60,7 +64,7 @@ function treatmentOf({ treatment, average, features }, several) {
 function show({ users, treatments }) {
   const several = treatments.length > 1;
   byId("learned").replaceChildren(...treatments.flatMap((each) => treatmentOf(each, several)));
-  write(byId("learned-note"), `Averaged over ${fixed(users)} users, in percentage points, as far as the model is right. One feature in twenty that has nothing to do with the effect looks clear by chance.`);
+  write(byId("learned-note"), `Averaged over ${fixed(users)} users, in ${unit.words}, as far as the model is right. One feature in twenty that has nothing to do with the effect looks clear by chance.`);
 }
 
 function tell(text) {
@@ -87,7 +91,9 @@ async function ask() {
 }
 
 /** Show what was learned in this campaign, while that panel is open. */
-export function showExplanation({ id }) {
+export function showExplanation(report) {
+  const { id, currency } = report;
+  unit = isInMoney(report) ? { scale: 1, words: `${currency ?? "units of money"} per user` } : POINTS;
   if (id !== campaign) {
     campaign = id;
     asked = null;

@@ -63,6 +63,15 @@ function horizon() {
   return text("expected-users") === "" ? given : { ...given, expected_users: number(text("expected-users")) };
 }
 
+function outcome() {
+  if (byId("outcome-kind").value === "conversion") return { kind: "conversion" };
+  const given = { kind: "amount", negative: byId("negative").checked };
+  return text("largest") === "" ? given : { ...given, largest: text("largest") };
+}
+
+/** Whether a share of the amount can be charged. */
+const canShare = () => byId("outcome-kind").value === "amount" && byId("charge").value === "conversion";
+
 function body() {
   const window = number(text("window"));
   return {
@@ -74,6 +83,9 @@ function body() {
     policy: { name: byId("policy").value },
     outcome_window_seconds: typeof window === "number" ? window * Number(byId("window-unit").value) : window,
     charge: byId("charge").value,
+    outcome: outcome(),
+    ...(canShare() && text("share") !== "" ? { share: number(text("share")) } : {}),
+    ...(text("currency") === "" ? {} : { currency: text("currency") }),
     ...(text("cost-cap") === "" ? {} : { cost_cap: text("cost-cap") }),
   };
 }
@@ -83,11 +95,17 @@ function showHorizon() {
   byId("time-part").hidden = byId("by-users").checked;
 }
 
+function showAmounts() {
+  document.querySelector(".amount-part").hidden = byId("outcome-kind").value !== "amount";
+  document.querySelector(".share-part").hidden = !canShare();
+}
+
 function empty() {
   byId("open-form").reset();
   byId("features").replaceChildren();
   addFeature();
   showHorizon();
+  showAmounts();
 }
 
 /** Show the form, if this key may open campaigns. */
@@ -100,6 +118,7 @@ export function showOpen(scope) {
 /** Wire the form; `opened` is called with the new campaign. */
 export function prepareOpen(opened) {
   for (const id of ["by-users", "by-time"]) byId(id).addEventListener("change", showHorizon);
+  for (const id of ["outcome-kind", "charge"]) byId(id).addEventListener("change", showAmounts);
   byId("add-feature").addEventListener("click", () => addFeature().querySelector("input").focus());
   whenSent(byId("open-form"), async () => {
     const answer = await post("/v1/campaigns", body());

@@ -3,6 +3,7 @@
 import { AGE, Chart } from "./chart.js";
 import { byId, named, write } from "./dom.js";
 import { duration, fixed, percent } from "./format.js";
+import { isInMoney, moneyOf } from "./units.js";
 
 const ALL = 0.995; // the curve is shown up to where so many are reported
 const ENOUGH = 10; // conversions from which a delay can be told
@@ -18,7 +19,11 @@ function showCounts({ campaign, arms }) {
   named("pending", fixed(campaign.pending), campaign.pending);
   named("known", fixed(known), known);
   named("conversions", conversionsText(campaign.conversions), campaign.conversions);
+  byId("value-part").hidden = !isInMoney(campaign);
+  if (isInMoney(campaign)) named("value", moneyOf(campaign, campaign.value), campaign.value);
   named("too_late", fixed(campaign.too_late), campaign.too_late);
+  byId("corrections-part").hidden = campaign.corrections === 0;
+  named("corrections", fixed(campaign.corrections), campaign.corrections);
   const median = campaign.median_delay_seconds;
   const unknown = campaign.conversions < ENOUGH ? "too few to tell how late they come" : "too early to tell how late they come";
   const within = median === null ? unknown : `half of them within ${duration(median)}`;

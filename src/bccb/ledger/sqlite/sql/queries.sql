@@ -51,13 +51,18 @@ WHERE campaign = ? AND sequence > ? AND kind = 'decision' ORDER BY sequence LIMI
 -- name: resolved
 -- The next decisions after an event, with their ends, as things stood after another event.
 SELECT d.campaign, d.sequence, d.at, d.kind, d.decision, d.number, d.action, d.money, d.value,
-       d.price, d.probability, d.remaining, d.detail, d.seal, e.kind, e.value, e.action
+       d.price, d.probability, d.remaining, d.detail, d.seal, e.kind, coalesce(c.value, e.value),
+       e.action
 FROM journal AS d
 LEFT JOIN journal AS e INDEXED BY once
-    ON e.campaign = d.campaign AND e.decision = d.decision AND e.sequence <= ?
+    ON e.campaign = d.campaign AND e.decision = d.decision AND e.sequence <= ?3
     AND CASE WHEN e.kind IN ('outcome', 'expiry', 'cancellation') THEN 'end' ELSE e.kind END = 'end'
-WHERE d.campaign = ? AND d.sequence > ? AND d.sequence <= ? AND d.kind = 'decision'
-ORDER BY d.sequence LIMIT ?;
+LEFT JOIN journal AS c INDEXED BY once
+    ON c.campaign = d.campaign AND c.decision = d.decision AND c.sequence <= ?3
+    AND CASE WHEN c.kind IN ('outcome', 'expiry', 'cancellation') THEN 'end' ELSE c.kind END
+        = 'correction'
+WHERE d.campaign = ?1 AND d.sequence > ?2 AND d.sequence <= ?3 AND d.kind = 'decision'
+ORDER BY d.sequence LIMIT ?4;
 
 -- name: keep_snapshot
 -- The state after an event.

@@ -24,7 +24,7 @@ CREATE TABLE journal (
     number INTEGER,
     action INTEGER,
     money INTEGER NOT NULL CHECK (money >= 0),
-    value REAL CHECK (value BETWEEN 0 AND 1),
+    value REAL CHECK (value BETWEEN -1e9 AND 1e9),  -- of the outcome
     price REAL,
     probability REAL CHECK (probability BETWEEN 0 AND 1),
     remaining INTEGER NOT NULL CONSTRAINT never_below_zero CHECK (remaining >= 0),
@@ -33,7 +33,7 @@ CREATE TABLE journal (
     PRIMARY KEY (campaign, sequence)
 ) STRICT, WITHOUT ROWID;
 
--- A decision is made once, ends once, is settled once; a budget request is granted once.
+-- A decision is made once, ends once, is settled and corrected once; a budget request is granted once.
 CREATE UNIQUE INDEX once ON journal (
     campaign,
     decision,
@@ -61,8 +61,10 @@ WHEN NOT CASE NEW.kind
         AND coalesce(NEW.probability > 0 AND NEW.probability <= 1, 0)
     WHEN 'outcome' THEN
         NEW.decision IS NOT NULL AND coalesce(NEW.action >= 0, 0)
-        AND coalesce(NEW.value BETWEEN 0 AND 1, 0)
+        AND coalesce(NEW.value BETWEEN -1e9 AND 1e9, 0)
     WHEN 'expiry' THEN NEW.decision IS NOT NULL AND coalesce(NEW.value = 0, 0)
+    WHEN 'correction' THEN
+        NEW.decision IS NOT NULL AND coalesce(NEW.value BETWEEN -1e9 AND 1e9, 0)
     ELSE NEW.value IS NULL AND NEW.price IS NULL AND NEW.probability IS NULL
 END
 BEGIN

@@ -1,0 +1,114 @@
+"""Outcomes that are corrected, in the service."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bccb.policies import make
+from serve.service import Service, refused
+from serve.test_charges import check_fold
+
+AMOUNTS = {"kind": "amount", "largest": "100.00"}
+
+
+def correct(service: Service, id_: str, decision: str, value: float) -> Any:
+    return service.post(f"{id_}/decisions/{decision}/correct", {"value": value})
+
+
+def test_an_order_that_came_back_is_learned_charged_and_counted_anew(service: Service) -> None:
+    id_ = service.open(
+        budget="10", charge="conversion", share=0.2, outcome=AMOUNTS, policy={"name": "treat-all"}
+    )["id"]
+    service.decide(id_, "a", "2.00")
+    service.outcome(id_, "a", 8.0)
+    assert service.money(id_) == ("1.60", "0.00", "8.40")
+    answer = correct(service, id_, "a", 3.0)
+    assert answer.json() == {"decision_id": "a", "value": 3.0, "status": "recorded"}
+    assert service.money(id_) == ("0.60", "0.00", "9.40")
+    assert correct(service, id_, "a", 3.0).json()["status"] == "already_recorded"
+    shown = service.get(id_).json()
+    assert (shown["corrections"], shown["value"], shown["conversions"]) == (1, 3.0, 1.0)
+    (row,) = [json.loads(line) for line in service.get(f"{id_}/log").text.splitlines()]
+    assert (row["outcome"], row["status"]) == (3.0, "observed")
+    service.restart()
+    assert service.money(id_) == ("0.60", "0.00", "9.40")
+    assert service.get(id_).json()["corrections"] == 1
+    check_fold(service, id_)
+
+
+def test_what_cannot_be_corrected_is_refused_with_the_reason(service: Service) -> None:
+    id_ = service.open(budget="2", charge="conversion", policy={"name": "treat-all"})["id"]
+    for name in ("open", "zero", "cancelled", "late"):
+        service.decide(id_, name, "0.50")
+    service.done(f"{id_}/decisions/cancelled/cancel")
+    service.outcome(id_, "zero", 0)
+    refused(correct(service, id_, "open", 1), 409, kind="no-outcome")
+    refused(correct(service, id_, "cancelled", 1), 409, kind="decision-cancelled")
+    refused(correct(service, id_, "nobody", 1), 404, kind="unknown")
+    refused(correct(service, id_, "zero", 2), 422, "value", kind="invalid-field")
+    for name in ("more", "evenmore"):
+        service.decide(id_, name, "0.50")  # the money that returned
+    refused(correct(service, id_, "zero", 1), 409, "value", kind="not-enough-budget")
+    service.outcome(id_, "more", 0)
+    assert correct(service, id_, "zero", 1).is_success
+    refused(correct(service, id_, "zero", 0), 409, "value", kind="correction-differs")
+    service.clock.advance(61)
+    refused(correct(service, id_, "late", 1), 409, kind="decision-ended")
+    refused(correct(service, id_, "more", 1), 409, kind="decision-ended")
+    check_fold(service, id_)
+
+
+def test_a_cost_that_was_settled_stays(service: Service) -> None:
+    id_ = service.open(budget="10", charge="conversion", policy={"name": "treat-all"})["id"]
+    service.decide(id_, "a", "2.00")
+    service.outcome(id_, "a", 1)
+    service.done(f"{id_}/decisions/a/settle", {"cost": "1.25"})
+    correct(service, id_, "a", 0)
+    assert service.money(id_) == ("1.25", "0.00", "8.75")
+    check_fold(service, id_)
+
+
+@pytest.mark.compiled
+def test_corrections_through_http_and_the_library_are_the_same_to_the_bit(
+    service: Service,
+) -> None:
+    body = service.open(
+        budget="40", policy={"name": "pooled-bayes"}, outcome=AMOUNTS, seed=11, charge="conversion"
+    )
+    id_, rng = body["id"], np.random.default_rng(3)
+    campaign = service.books.campaign(id_)
+    terms = campaign.terms
+    policy = make(
+        "pooled-bayes",
+        budget=40.0,
+        horizon=terms.users or 0,
+        features=len(terms.features),
+        treatments=len(terms.treatments),
+        seed=11,
+        window=float(terms.window),
+        outcome="amount",
+        largest=100.0,
+        charge="conversion",
+    )
+    for i in range(60):
+        x = rng.normal(size=len(terms.features))
+        features = dict(zip(terms.features, x.tolist(), strict=True))
+        costs = dict.fromkeys(terms.treatments, "0.50")
+        asked = {"decision_id": f"u{i}", "features": features, "costs": costs}
+        answer = service.done(f"{id_}/decisions", asked)
+        at = float(service.clock())
+        decision = policy.decide(x, [0.5] * len(terms.treatments), at=at)
+        assert answer["price"] == decision.price
+        amount = float(rng.integers(0, 3)) * 10.0
+        service.outcome(id_, f"u{i}", amount)
+        policy.observe(decision, amount, at=at)
+        if i % 5 == 0:
+            correct(service, id_, f"u{i}", 15.0)
+            policy.correct(decision, 15.0, at=at)
+    np.testing.assert_array_equal(campaign.machine.counts, policy.counts)
+    np.testing.assert_array_equal(campaign.machine.memory, policy.memory)
+    check_fold(service, id_)
