@@ -30,7 +30,6 @@ FORGETFUL = """
 import sqlite3, sys
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 from bccb.cli import main
 

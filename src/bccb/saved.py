@@ -152,7 +152,7 @@ def _measure(
     at, explorer = int(counts[count.AT_EXPLORER]), composition.components[1]
     given = dict(zip(explorer.parameters, memory[at:].tolist(), strict=False))
     reserve, decided = given.get("reserve", 0.0), int(counts[count.NUMBER])
-    largest = float(counts[count.LARGEST]) / MICROS
+    largest = int(counts[count.LARGEST]) / MICROS
     if composition.amounts and largest == 0.0:
         reserve = 0.0  # nothing is measured without a bound
     if len(sums) == len(states) == 0 and (reserve == 0.0 or decided):

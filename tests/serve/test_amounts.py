@@ -343,6 +343,16 @@ def test_caused_value_and_the_return_on_spend_are_those_of_the_policy(service: S
     assert shown["value"] == sum(5.0 + i for i in range(0, 60, 4))
 
 
+def test_what_is_expected_to_return_is_not_counted_as_spent(service: Service) -> None:
+    id_ = lived(service)
+    service.done(f"{id_}/decisions", [user(f"v{i}", "2.00") for i in range(20)])
+    shown, machine = service.campaign(id_), service.books.campaign(id_).machine
+    assert 0 < machine.to_return < machine.held_micros == float(shown["reserved"]) * 1e6
+    out = float(shown["spent"]) + float(shown["reserved"]) - machine.to_return / 1e6
+    caused = shown["caused"]
+    assert caused["return_on_spend"]["value"] == pytest.approx(caused["estimated"]["value"] / out)
+
+
 def test_without_a_largest_amount_nothing_is_measured_and_the_reason_is_given(
     service: Service,
 ) -> None:
