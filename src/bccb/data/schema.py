@@ -13,6 +13,7 @@ from bccb import checks
 from bccb.data.costs import lognormal
 from bccb.errors import InputError
 from bccb.money import cost_in_micros
+from bccb.outcome import kind_of
 from bccb.types import Ints, Log
 
 MOST_LISTED = 20  # names in one error message
@@ -46,7 +47,7 @@ class Columns:
 
     treatment: str = ""  # the column with the arm
     control: str = ""  # its value for "left alone"
-    outcome: str = ""  # a column of numbers in the range of bccb.outcome, true/false or two texts
+    outcome: str = ""  # a column of numbers, true/false or two texts
     features: tuple[str, ...] = ()  # empty: every column that no other field names
     treatments: tuple[str, ...] = ()  # actions 1..K in this order, other rows are dropped;
     # empty: every value except the control, sorted
@@ -61,6 +62,8 @@ class Columns:
     # say so, as yes, true and converted do
     impute: bool = False  # whether missing features are filled in
     closed: bool = False  # whether to read only the decisions before the oldest that is open
+    kind: str = ""  # of the outcomes: "conversion" or "amount"; empty: amounts where a number is
+    # below 0 or above 1
 
     def __post_init__(self) -> None:
         for field in (*LISTS, "shares", "cost"):
@@ -96,6 +99,9 @@ class Columns:
         checks.instance("shares", self.shares, tuple, "a list of numbers")
         for share in self.shares:
             checks.number("shares", share)
+        checks.instance("kind", self.kind, str, "a name")
+        if self.kind:
+            kind_of(self.kind, "kind")
         for field in ("impute", "closed"):
             checks.instance(field, getattr(self, field), bool, "true or false")
 
@@ -234,6 +240,7 @@ def columns_of(log: Log) -> Columns:
         effects=() if log.effects is None else effects,
         shares=() if log.known_shares is None else tuple(log.known_shares.tolist()),
         probability=None if log.probabilities is None else "probability",
+        kind=str(log.kind),
     )
 
 
