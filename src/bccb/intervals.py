@@ -81,6 +81,7 @@ def difference(treated: Total, control: Total) -> Interval:
 def mean_amount(amounts: Floats) -> Interval:
     """The mean of amounts of money, mostly 0, with the interval of their total.
 
+    >>> import numpy as np
     >>> mean_amount(np.array([0.0, 0.0, 30.0, 10.0])).value
     10.0
     """

@@ -115,7 +115,7 @@ class State:
 
         None without decisions at random, and where amounts have no bound.
         """
-        largest = self.counts[count.LARGEST] / MICROS
+        largest = int(self.counts[count.LARGEST]) / MICROS
         if self.reserve == 0.0 or (self.composition.amounts and largest == 0.0):
             return None
         return Measure(self.reserve, largest or 1.0)

@@ -12,7 +12,6 @@ import pytest
 from tables import write_gzip
 
 from bccb.data import preset, read_log
-from bccb.errors import InputError
 
 
 def real(name: str) -> Path:

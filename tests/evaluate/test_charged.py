@@ -123,7 +123,7 @@ def test_a_policy_that_is_measured_spends_its_budget_whether_or_not_it_knows_rat
 def test_the_default_budget_of_an_evaluation_is_what_the_log_was_charged() -> None:
     log = trial_in(make_world("common", 1_500, 3), 3)
     own, other = evaluate_with_others(log, ["cheapest-first"], charge="conversion")
-    assert own.spend == pytest.approx(LoggedTrials(log, 1_500, 0).spend("conversion"))
+    assert own.spend == pytest.approx(LoggedTrials(log, 1_500, 0).spend(Payment("conversion")))
     assert own.spend < LoggedTrials(log, 1_500, 0).spend()
     assert other.spend == pytest.approx(own.spend, rel=0.15)
 

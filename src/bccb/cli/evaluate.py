@@ -123,8 +123,8 @@ def _print_meaning(own: Evaluation, everything: bool) -> None:
     if own.kind == Kind.AMOUNT:
         out.print(
             f"The {own.treated:,} treated users brought {own.conversions:,.2f}; caused value is "
-            "what of it the treatments caused, and return on spend that value for each unit of "
-            "money spent."
+            "what of it the treatments caused, and return is the return on spend, that value for "
+            "each unit of money."
         )
     else:
         out.print(

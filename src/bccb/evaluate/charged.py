@@ -117,10 +117,10 @@ def charged_for(
 
     ``chance`` and ``rates`` are those of these actions; the chance counts where the log took them.
 
-    >>> log = Log(np.zeros((2, 1)), [1, 0], [1, 1], np.full((2, 1), 3 * 10**6))
+    >>> log = Log(np.zeros((2, 1)), [1, 0], [1, 1], np.full((2, 1), 2 * 10**6))
     >>> rows, half = np.array([0, 1]), np.full(2, 0.5)
     >>> charged_for(log, rows, np.array([1, 1]), half, np.full(2, 0.1)).tolist()
-    [5.7, 0.3]
+    [3.8, 0.2]
     """
     followed = log.actions[rows] == actions
     error = np.zeros(len(rows))

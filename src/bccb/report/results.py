@@ -43,7 +43,7 @@ def summary_rows(summary: Sequence[Summary]) -> list[dict[str, str]]:
 def _replayed(line: Summary) -> dict[str, str]:
     money = {"spend": f"{line.spend:,.0f}", "matched": f"{line.matched:,.0f}"}
     if line.interval is not None and line.kind == Kind.AMOUNT:
-        return {**_value(line, line.interval), **money}
+        return {**_value(line, line.interval), "spend": money["spend"]}
     if line.interval is not None:
         incremental = {"incremental (95 %)": _ranged(line.incremental, line.interval)}
         return {**incremental, "conversions": f"{line.conversions:,.1f}", **money}
@@ -64,7 +64,7 @@ def _value(line: Summary, interval: Limits) -> dict[str, str]:
         caused, returned = "withheld: too few amounts", ""
     return {
         "caused value (95 %)": caused,
-        "return on spend (95 %)": returned,
+        "return (95 %)": returned,
         "treated value": _money(line.conversions),
     }
 
@@ -111,7 +111,7 @@ def rival_rows(advice: Advice) -> list[dict[str, str]]:
             f"{caused} (95 %)": _ranged(rival.incremental, rival.own_interval, kind),
             "behind by (95 %)": behind(rival),
             "spend": f"{rival.spend:,.0f}",
-            **({"return on spend": _returned(rival)} if amounts else {}),
+            **({"return": _returned(rival)} if amounts else {}),
             "learned": f"{rival.learned:,.0f}",
         }
         for rival in advice.rivals
@@ -235,7 +235,7 @@ def _caused(one: Evaluation, line: Estimate | None) -> dict[str, str]:
         }
     each = None if line is None else one.return_on_spend(line)
     returned = "" if each is None else _ranged(each.value, Limits(each.low, each.high), one.kind)
-    return {"caused value (95 %)": _incremental(one, line), "return on spend (95 %)": returned}
+    return {"caused value (95 %)": _incremental(one, line), "return (95 %)": returned}
 
 
 def _spread(mean: float, deviation: float | None) -> str:

@@ -37,14 +37,14 @@ def joined(cells: Row) -> dict[str, Any]:
 
 
 def decimals(kind: str, *values: float) -> int:
-    """How many decimals figures have: conversions one, money two, and none from 1,000 on.
+    """How many decimals figures have: conversions one, money two, and none from 100 on.
 
     >>> decimals("conversion", 2.5), decimals("amount", 2.5), decimals("amount", -25_000.0)
     (1, 2, 0)
     """
     if kind != Kind.AMOUNT:
         return 1
-    return 0 if max(map(abs, values)) >= 1_000.0 else 2
+    return 0 if max(map(abs, values)) >= 100.0 else 2
 
 
 def split(rows: Sequence[Row], by: str) -> list[tuple[str, list[Row]]]:

@@ -62,8 +62,8 @@ def amounts_lines(kind: str, asked: Sequence[str]) -> list[str]:
     if kind != Kind.AMOUNT:
         return []
     lines = [
-        "Outcomes are amounts: caused value is what the treatments brought in more, return on "
-        "spend that value for each unit of money spent."
+        "Outcomes are amounts: caused value is what the treatments brought in more, and return "
+        "is the return on spend, that value for each unit of money spent."
     ]
     blind = [name for name in asked if not takes(name, kind)]
     if blind:
