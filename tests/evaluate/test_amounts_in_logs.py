@@ -75,7 +75,7 @@ def reach(value: float, variance: float) -> tuple[float, float]:
 def test_what_was_caused_in_money_is_what_loops_give() -> None:
     y, treated = LOG.outcomes, LOG.actions > 0
     typical = sum(v * v for v in y) / sum(y)
-    left = Weighted(1.0 * ~treated, np.full(LOG.users, 4.0), np.full(LOG.users, 0.5))
+    left = Weighted((~treated).astype(np.float64), np.full(LOG.users, 4.0), np.full(LOG.users, 0.5))
     found = {line.method: line for line in estimate_treated(y, treated, left, "amount")}
     for method, guess in (("IPW", 0.0), ("DR", 4.0)):
         brought = without = seen = expected = own = 0.0
@@ -100,8 +100,8 @@ def test_what_was_caused_in_money_is_what_loops_give() -> None:
 def test_estimates_in_money_are_not_cut_to_the_number_of_users() -> None:
     y = np.array([500.0, 0.0, 900.0, 0.0] * 30)
     half = np.arange(120) < 60
-    taken = Weighted(2.0 * half, np.full(120, 300.0))
-    control = Weighted(2.0 * ~half, np.full(120, 1.0))
+    taken = Weighted(np.where(half, 2.0, 0.0), np.full(120, 300.0))
+    control = Weighted(np.where(half, 0.0, 2.0), np.full(120, 1.0))
     assert all(abs(line.high) > 120 for line in estimate_proposed(y, taken, control, "amount"))
     assert estimate_treated(y, half, control, "amount")[0].low < -120
 
@@ -251,6 +251,21 @@ def test_a_comparison_in_money_has_intervals_and_withholds_what_few_orders_say()
     assert "so none is given" in few.withheld
 
 
+def test_a_policy_does_not_take_outcomes_of_the_other_kind() -> None:
+    counting = bccb.make("pooled-bayes", budget=100, horizon=LOG.users, features=1)
+    message = 'outcomes in the log is .amount., but must be "conversion", as the policy'
+    with pytest.raises(InputError, match=message):
+        counting.learn(LOG)
+    with pytest.raises(InputError, match=message):
+        replay(counting, LOG)
+    with pytest.raises(InputError, match=message):
+        propose_on(counting, LOG)
+    in_money = bccb.make("pooled-bayes", budget=100, horizon=9, features=1, outcome="amount")
+    rates = replace(LOG, outcomes=np.zeros(LOG.users), kind="conversion")
+    with pytest.raises(InputError, match='make it with outcome="conversion"'):
+        in_money.learn(rates)
+
+
 def test_advice_in_money_leaves_out_who_learns_rates() -> None:
     assert set(rivals_of(0)) - set(rivals_of(0, "amount")) >= {"bccb", "thompson"}
     made = advise(60.0, 500, LOG, seeds=range(4), charge="conversion", share=0.2)
@@ -260,7 +275,7 @@ def test_advice_in_money_leaves_out_who_learns_rates() -> None:
 
 
 def test_a_share_needs_amounts_and_a_plan_needs_conversions() -> None:
-    rates = replace(LOG, outcomes=(LOG.outcomes > 0) * 1.0, kind="conversion")
+    rates = replace(LOG, outcomes=(LOG.outcomes > 0).astype(np.float64), kind="conversion")
     message = "share is 0.2, but must be left out: the outcomes of this log are conversions"
     with pytest.raises(InputError, match=message):
         evaluate_with_others(rates, [], charge="conversion", share=0.2)

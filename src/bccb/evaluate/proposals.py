@@ -171,6 +171,7 @@ def propose_on(policy: Policy, log: Log, rates: Floats | None = None) -> Proposa
     (True, True)
     """
     policy.check(log.features.shape[1], log.treatments)
+    policy.check_kind(log)
     order, outcomes = np.arange(log.users), log.outcomes[:, None]
     share = int(policy.counts[SHARE]) / MICROS or None
     elsewhere = expected_charges(log, rates, share) if policy.charges_on_conversion else None

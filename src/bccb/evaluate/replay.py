@@ -77,6 +77,7 @@ def replay(policy: Policy, log: Log, order: Ints | None = None) -> Replay:
     (True, True)
     """
     policy.check(log.features.shape[1], log.treatments)
+    policy.check_kind(log)
     odds = _odds(log)
     rows = np.arange(log.users) if order is None else _checked(order, log.users)
     run = drive(

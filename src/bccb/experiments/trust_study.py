@@ -286,7 +286,10 @@ TRUST = Study(
                 trust_amounts.covers_in_money(findings.tables["amounts-caused"], name)
                 for name in ("covered", "held")
             ],
-            unprinted_columns=lambda setup: ("measured_low", "measured_high", "relative_width_se"),
+            unprinted_columns=lambda setup: (
+                *("worlds", "relative_width", "relative_width_se"),
+                *("measured_low", "measured_high"),
+            ),
         ),
         Experiment(
             "estimators",
