@@ -249,6 +249,12 @@ def test_a_comparison_in_money_has_intervals_and_withholds_what_few_orders_say()
         assert line.return_on_spend.low == pytest.approx(line.interval.low / line.spend)
     (few,) = summarise(compare(trials, ["treat-all"], [40.0], [1]), LOG)
     assert "so none is given" in few.withheld
+    y = LOG.outcomes.copy()
+    y[np.flatnonzero(LOG.actions == 1)[0]] = 1e5
+    huge = replace(LOG, outcomes=y)
+    runs = compare(LoggedTrials(huge, LOG.users, 0), ["treat-all"], [1e5], [1, 2])
+    (hit,) = summarise(runs, huge)
+    assert "An order of 100,000 is 9" in hit.withheld
 
 
 def test_a_policy_does_not_take_outcomes_of_the_other_kind() -> None:

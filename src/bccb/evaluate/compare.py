@@ -224,8 +224,9 @@ def _withheld(log: Log, gains: Floats) -> str:
     """Why the amounts that a policy met do not tell what it caused; empty where they do."""
     if not log.amounts or not gains.any():
         return ""
+    weights = np.divide(gains, log.outcomes, out=np.zeros(log.users), where=log.outcomes != 0.0)
     arms = ((TREATED, log.actions > 0), (ALONE, log.actions == 0))
-    found = (no_support_for_amounts(who, rows.astype(np.float64), gains) for who, rows in arms)
+    found = (no_support_for_amounts(who, weights * rows, log.outcomes) for who, rows in arms)
     return " ".join(text for texts in found for text in texts)
 
 
