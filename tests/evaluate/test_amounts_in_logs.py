@@ -75,12 +75,12 @@ def reach(value: float, variance: float) -> tuple[float, float]:
 def test_what_was_caused_in_money_is_what_loops_give() -> None:
     y, treated = LOG.outcomes, LOG.actions > 0
     typical = sum(v * v for v in y) / sum(y)
-    left = Weighted((~treated).astype(np.float64), np.full(LOG.users, 4.0), np.full(LOG.users, 0.5))
+    left = Weighted((~treated).astype(np.float64), np.full(LOG.users, 4.0), np.full(LOG.users, 2.0))
     found = {line.method: line for line in estimate_treated(y, treated, left, "amount")}
     for method, guess in (("IPW", 0.0), ("DR", 4.0)):
         brought = without = seen = expected = own = 0.0
         for amount, is_treated in zip(y.tolist(), treated.tolist(), strict=True):
-            expected += 0.5 * (typical * 4.0 - 16.0 + (4.0 - guess) ** 2)
+            expected += 2.0 * (typical * 4.0 - 16.0 + (4.0 - guess) ** 2)
             if is_treated:
                 brought += amount
                 without += guess
