@@ -71,7 +71,7 @@ def test_check_prints_what_the_document_shows(
 
 @pytest.mark.compiled
 @pytest.mark.slow_first
-@pytest.mark.parametrize("command", ["compare", "advise"])
+@pytest.mark.parametrize("command", ["compare", "advise", "evaluate"])
 def test_the_lab_answers(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     (step,) = (step for step in STEPS if step.startswith(f"bccb {command}"))

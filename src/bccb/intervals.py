@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from bccb.outcome import variance_bound
+from bccb.outcome import Kind, typical_size, variance_bound
+
+if TYPE_CHECKING:
+    from bccb.types import Floats
 
 QUANTILE = 1.959963984540054  # of the normal distribution at 0.975
 
@@ -73,3 +76,17 @@ def difference(treated: Total, control: Total) -> Interval:
         incremental - math.hypot(below_treated, above_control),
         incremental + math.hypot(above_treated, below_control),
     )
+
+
+def mean_amount(amounts: Floats) -> Interval:
+    """The mean of amounts of money, mostly 0, with the interval of their total.
+
+    >>> import numpy as np
+    >>> mean_amount(np.array([0.0, 0.0, 30.0, 10.0])).value
+    10.0
+    """
+    n, spread = len(amounts), float(amounts.var()) * len(amounts)
+    total = Total(float(amounts.sum()), spread, typical_size(amounts, Kind.AMOUNT))
+    below, above = reach(total)
+    mean = total.value / n
+    return Interval(mean, mean - below / n, mean + above / n)

@@ -15,7 +15,7 @@ from bccb.intervals import Interval
 from bccb.kernels import counts as count
 from bccb.kernels.users import first_refused, refusal
 from bccb.money import MICROS
-from bccb.outcome import KNOWN_WEIGHT
+from bccb.outcome import KNOWN_WEIGHT, Kind
 from bccb.pending import ALL, Pending
 from bccb.state import State
 from bccb.types import Floats, Ints, Log
@@ -148,6 +148,7 @@ class Machine(State):
             raise StateError(f"{self.name} was fitted on {rows} rows: it takes history once")
         checks.instance("log", log, Log, "a Log, such as read_log gives")
         self.check(log.features.shape[1], log.treatments)
+        self.check_kind(log)
         estimator = self.composition.components[0]
         estimator.check_installed()
         if estimator.fit is not None:
@@ -226,6 +227,15 @@ class Machine(State):
         ):
             if got != want:
                 raise InputError(f"the number of {what} in {where}", got, f"{want}, as the policy")
+
+    def check_kind(self, log: Log) -> None:
+        """Refuse a log whose outcomes are not of the kind that the policy was made for."""
+        if log.amounts != self.composition.amounts:
+            own = Kind.AMOUNT if self.composition.amounts else Kind.CONVERSION
+            allowed = (
+                f'"{own}", as the policy; for the other kind make it with outcome="{log.kind}"'
+            )
+            raise InputError("the kind of outcomes in the log", str(log.kind), allowed)
 
     def check_history(self) -> None:
         """Refuse to decide while history must be learned first."""

@@ -103,6 +103,31 @@ def variance_bound(mean: N) -> N:
     return (mean - LEAST) * (MOST - mean)
 
 
+def kind_by_values(values: npt.NDArray[np.float64]) -> Kind:
+    """The kind of a column of outcomes: amounts, where one of them is no conversion.
+
+    >>> kind_by_values(np.array([0.0, 1.0])).value, kind_by_values(np.array([0.0, 19.9])).value
+    ('conversion', 'amount')
+    """
+    is_rate = bool(((values >= LEAST) & (values <= MOST)).all())
+    return Kind.CONVERSION if is_rate else Kind.AMOUNT
+
+
+def typical_size(values: npt.NDArray[np.float64], kind: str) -> float:
+    """What one more conversion adds to a total: 1, or of amounts sum y^2 / sum |y|.
+
+    That is their mean weighted by themselves, so that the variance of a sum of n outcomes with
+    mean m is n (typical m - m^2): of conversions the bound above, of amounts what they show.
+
+    >>> typical_size(np.array([0.0, 30.0, 10.0]), "amount")
+    25.0
+    """
+    if kind != Kind.AMOUNT:
+        return MOST
+    total = float(np.abs(values).sum())
+    return float(values @ values) / total if total else 0.0
+
+
 class End(StrEnum):
     """The ways in which a decision can end. Each decision has one end at most."""
 

@@ -172,3 +172,12 @@ def spec_of(name: str) -> Spec:
         hint = f"; did you mean {close[0]}?" if close else ""
         raise InputError("policy", name, f"one of {', '.join(POLICIES)}{hint}")
     return POLICIES[name]
+
+
+def takes(name: str, kind: str) -> bool:
+    """Whether a policy can decide by outcomes of a kind.
+
+    >>> takes("pooled-trees", "amount"), takes("bccb", "amount"), takes("bccb", "conversion")
+    (True, False, True)
+    """
+    return kind != Kind.AMOUNT or spec_of(name).composition.takes_amounts

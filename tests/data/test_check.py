@@ -227,10 +227,26 @@ def test_what_was_bought_before_is_a_feature_and_not_the_outcome() -> None:
     assert found["converted"] == "outcome"
 
 
-def test_money_alone_is_no_outcome() -> None:
+def test_money_alone_is_asked_about_and_taken_when_named() -> None:
     checked = check(shop(converted=None, plan=None))
     assert asked(checked) == ["--outcome COL"]
-    assert "make one of yes and no" in checked.questions[0].text
+    assert checked.questions[0].candidates == ("spend",)
+    assert "'spend' may be amounts" in checked.questions[0].text
+    checked = check(shop(converted=None, plan=None), Columns(outcome="spend", cost=1.0))
+    assert checked.columns is not None
+    assert checked.columns.outcome == "spend"
+
+
+def test_money_beside_a_conversion_is_proposed_as_an_outcome() -> None:
+    said = [one.text for one in check(shop(plan=None)).problems]
+    (line,) = (text for text in said if "--outcome" in text)
+    assert line == (
+        "spend is what each 'converted' brought. To count money instead of conversions, use "
+        "--outcome spend."
+    )
+    # what is not 0 elsewhere, too, was not brought by conversions
+    other = np.where(np.arange(len(shop())) % 3 == 0, 20.0, 0.0)
+    assert not any("--outcome" in one.text for one in check(shop(spend=other)).problems)
 
 
 def test_an_outcome_that_is_one_or_missing_is_not_taken_for_complete() -> None:

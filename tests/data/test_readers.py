@@ -252,8 +252,16 @@ def test_an_arm_without_complete_rows_is_refused(saved: Callable[..., Path]) -> 
 @pytest.mark.parametrize(
     ("changes", "columns", "message"),
     [
-        ({"sale": [0, 1, 2, 0, 0, 0]}, {}, "outcome column 'sale' in row 3 is 2.0, but must be fr"),
-        ({"sale": [0, 1, -1, 0, 0, 0]}, {}, "outcome column 'sale' in row 3 is -1.0, but must be"),
+        (
+            {"sale": [0, 1, 2, 0, 0, 0]},
+            {"kind": "conversion"},
+            "outcome column 'sale' in row 3 is 2.0, but must be from 0 to 1",
+        ),
+        (
+            {"sale": [0, 1, -2e9, 0, 0, 0]},
+            {},
+            "'sale' in row 3 is -2000000000.0, but must be a finite amount from -1,000,000,000 to",
+        ),
         ({"price": [1, 1, 0, 1, 1, 1]}, {}, "cost column 'price' in row 3 is 0.0, but must"),
         ({"price": [1, 1, 2e6, 1, 1, 1]}, {}, "cost column 'price' in row 3 is 2000000.0, but"),
         (
@@ -290,6 +298,29 @@ def test_values_that_make_no_log_are_refused(
 ) -> None:
     with pytest.raises(InputError, match=message):
         read_log(saved(**changes), replace(COLUMNS, **columns))
+
+
+@pytest.mark.parametrize("amounts", [[0, 19.9, 0, 0, 2500, 0], [0, 1, -1, 0, 0, 0]])
+def test_numbers_that_are_no_rates_are_amounts_of_money(
+    saved: Callable[..., Path], amounts: list[float]
+) -> None:
+    log = read_log(saved(sale=amounts), COLUMNS)
+    assert log.kind == "amount"
+    assert log.amounts
+    assert log.outcomes.tolist() == amounts
+
+
+def test_the_kind_of_outcomes_is_what_columns_say(saved: Callable[..., Path]) -> None:
+    assert read_log(saved(), COLUMNS).kind == "conversion"
+    assert read_log(saved(), replace(COLUMNS, kind="amount")).kind == "amount"
+    with pytest.raises(InputError, match='kind is .money., but must be "conversion" or "amount"'):
+        replace(COLUMNS, kind="money")
+
+
+def test_amounts_that_are_infinite_are_refused(saved: Callable[..., Path]) -> None:
+    message = "missing or infinite values in column 'sale' is 1, but must be 0"
+    with pytest.raises(InputError, match=message):
+        read_log(saved(sale=[0, 19.9, float("inf"), 0, 0, 0]), COLUMNS)
 
 
 def test_too_many_arms_are_refused(tmp_path: Path) -> None:

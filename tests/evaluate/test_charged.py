@@ -86,11 +86,11 @@ def test_a_proposal_that_the_log_did_not_follow_is_paid_for_as_expected() -> Non
 def test_what_a_log_paid_is_known_and_what_others_would_pay_is_estimated() -> None:
     log = trial_in(make_world("common", 1_500, 3), 3)
     rates, treated = outcome_rates(log), log.actions > 0
-    own = evaluate_log(log, rates, "conversion")
+    own = evaluate_log(log, rates, Payment("conversion"))
     assert own.charged is None
     assert own.spend == pytest.approx(log.costs[treated & (log.outcomes > 0), 0].sum())
     wanted = (log.features[:, 0] > 0).astype(np.int64)
-    other = evaluate_proposals("some", log, rates, Proposals(wanted, 7.0, 1), "conversion")
+    other = evaluate_proposals("some", log, rates, Proposals(wanted, 7.0, 1), Payment("conversion"))
     naive = 0.0
     for i in np.flatnonzero(wanted):
         error = (log.outcomes[i] - rates[i, 1]) / log.shares[1] if log.actions[i] else 0.0
@@ -123,7 +123,7 @@ def test_a_policy_that_is_measured_spends_its_budget_whether_or_not_it_knows_rat
 def test_the_default_budget_of_an_evaluation_is_what_the_log_was_charged() -> None:
     log = trial_in(make_world("common", 1_500, 3), 3)
     own, other = evaluate_with_others(log, ["cheapest-first"], charge="conversion")
-    assert own.spend == pytest.approx(LoggedTrials(log, 1_500, 0).spend("conversion"))
+    assert own.spend == pytest.approx(LoggedTrials(log, 1_500, 0).spend(Payment("conversion")))
     assert own.spend < LoggedTrials(log, 1_500, 0).spend()
     assert other.spend == pytest.approx(own.spend, rel=0.15)
 

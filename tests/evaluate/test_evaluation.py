@@ -12,12 +12,12 @@ from bccb import Log
 from bccb.data import simulate
 from bccb.data.simulator import load_model, outcome_rates
 from bccb.evaluate import outcome_model
+from bccb.evaluate.caused import caused_by
 from bccb.evaluate.coverage import simulate_decisions
 from bccb.evaluate.estimates import Estimate
 from bccb.evaluate.evaluation import (
     SEEDS,
     Evaluation,
-    caused_by,
     evaluate_log,
     evaluate_policy,
     evaluate_proposals,

@@ -17,7 +17,7 @@ from bccb.experiments.trust_worlds import NAMES as WORLD_NAMES
 DOCS = Path(__file__).parents[2] / "docs"
 FIGURES = json.loads((DOCS / "trust.json").read_text(encoding="utf-8"))
 REPORT = Report(TRUST, FIGURES)
-LATER = ("charged", "capped")  # the figures beside the page are older
+LATER = ("charged", "capped", "amounts", "amounts-caused")  # the figures beside the page are older
 MEASURED = [one for one in TRUST.experiments if one.name not in LATER]
 
 

@@ -20,6 +20,7 @@ from bccb.cli.options import (
     Jobs,
     JsonFile,
     Seeds,
+    Share,
     parse_seeds,
 )
 from bccb.data import Columns
@@ -53,6 +54,7 @@ def command(
     ] = False,
     charge: Charge = TREATMENT,
     cost_cap: CostCap = None,
+    share: Share = None,
     seeds: Seeds = SEEDS,
     jobs: Jobs = CORES,
     json_file: JsonFile = None,
@@ -63,7 +65,8 @@ def command(
     Every policy that you could use is run: on simulated users or, if you give the log of a
     randomised trial, on its users. They are judged by the conversions that they cause. It also
     says whether learning effects pays: against cheapest-first, which looks at the cost alone, and
-    response-first, which ranks by the predicted response per cost.
+    response-first, which ranks by the predicted response per cost. Where the outcome of the trial
+    is an amount of money, they are judged by the value that they cause.
 
     **Examples**
 
@@ -85,6 +88,7 @@ def command(
             outcome=outcome,
             charge=charge,
             cost_cap=cost_cap,
+            share=share,
             seeds=chosen,
             jobs=jobs,
             progress=show,

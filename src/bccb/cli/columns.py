@@ -9,6 +9,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from bccb.cli.console import notes
@@ -28,7 +29,7 @@ OPTIONS = {
     "treatment": ("--treatment", "COL", "Column with the arm."),
     "control": ("--control", "VALUE", "Its value for 'left alone'."),
     "treatments": ("--arms", "A,B", "Its values that count as treatments; default all."),
-    "outcome": ("--outcome", "COL", "Outcome column: 0 to 1, yes/no or text."),
+    "outcome": ("--outcome", "COL", "Outcome column: 0 to 1, yes/no or text, or amounts."),
     "positive": ("--positive", "VALUE", "Its text that counts as outcome 1."),
     "features": ("--features", "A,B,C", "Feature columns; default all other columns."),
     "excluded": ("--exclude", "A,B,C", "Columns that are no features: ids, what came later."),
@@ -140,6 +141,8 @@ def print_notes(reading: Reading, columns: Columns | None) -> None:
     log, unfinished = reading.log, reading.unfinished
     if reading.outcome_values:
         notes.print(outcome_note(reading.outcome_values))
+    if log.amounts:
+        notes.print(amounts_note(_outcome_of(columns), log), highlight=False, soft_wrap=True)
     if unfinished:
         counts = ", ".join(f"{count:,} {status}" for status, count in unfinished.items())
         notes.print(f"left out, because their outcome is not known: {counts}.", style="yellow")
@@ -168,6 +171,24 @@ def print_notes(reading: Reading, columns: Columns | None) -> None:
         )
     for leak in leaks(log):
         notes.print(leak_note(leak), style="yellow", soft_wrap=True)
+
+
+def _outcome_of(columns: Columns | None) -> str:
+    return columns.outcome if columns is not None and columns.outcome else "outcome"
+
+
+def amounts_note(name: str, log: Log) -> str:
+    """That the outcomes are money, and what they are like.
+
+    >>> log = Log(np.zeros((4, 1)), [0, 1, 1, 0], [0, 30.0, 0, 10], np.ones((4, 1)), kind="amount")
+    >>> amounts_note("revenue", log)
+    'outcome revenue: amounts of money, 50.0 % not 0, mean 10.00, largest 30.00'
+    """
+    y = log.outcomes
+    share, largest = 100 * float((y != 0.0).mean()), float(y[np.abs(y).argmax()])
+    said = f"{share:.3g}" if share < 1 else f"{share:.1f}"
+    figures = f"{said} % not 0, mean {y.mean():,.2f}, largest {largest:,.2f}"
+    return f"outcome {name}: amounts of money, {figures}"
 
 
 def outcome_note(values: dict[str, int]) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bccb.charge import CONVERSION, TREATMENT, Payment
+from bccb.charge import TREATMENT, Payment
 from bccb.cli.columns import print_notes, takes_columns
 from bccb.cli.console import notes, out, progress_bar, table, write_html, write_json
 from bccb.cli.options import (
@@ -21,6 +21,7 @@ from bccb.cli.options import (
     Jobs,
     JsonFile,
     Seeds,
+    Share,
     check_policies,
     parse_seeds,
     parse_span,
@@ -29,15 +30,18 @@ from bccb.data import Columns
 from bccb.data.readers import read_finished
 from bccb.data.worlds import ABOUT, make_world
 from bccb.errors import InputError
+from bccb.evaluate.charged import payment_for
 from bccb.evaluate.compare import AnyRun, Summary, compare, paid_share, summarise, to_json
 from bccb.evaluate.live_comparison import Lateness, LiveSummary, compare_live, summarise_live
 from bccb.evaluate.trials import LoggedTrials, SimulatedTrials, Trial, WorldTrials
 from bccb.money import LEAST_COST, MICROS, budget_in_micros
-from bccb.policies import POLICIES
+from bccb.outcome import Kind
+from bccb.policies import DEFAULT, POLICIES, takes
 from bccb.report.paying import payment_lines
 from bccb.report.result_page import comparison_page, comparison_segments
 from bccb.report.results import live_rows, summary_rows
-from bccb.report.wording import replay_lines
+from bccb.report.wording import amounts_lines, replay_lines
+from bccb.types import Log
 
 BUDGET = 5_000.0
 SHARE = 0.1  # of what a log spent: few enough to treat that it matters who is
@@ -95,6 +99,7 @@ def command(
     ] = None,
     charge: Charge = TREATMENT,
     cost_cap: CostCap = None,
+    share: Share = None,
     seeds: Seeds = SEEDS,
     policy: Annotated[
         list[str] | None,
@@ -110,7 +115,8 @@ def command(
     incremental is what is really
     caused, and share how much of what the oracle causes. With --delay conversions alone are
     reported, after exponential delays, and at once is the share if every outcome were known at
-    once.
+    once. With --data and an outcome of amounts of money all figures are in currency; --share
+    charges a share of each amount on conversion.
 
     **Examples**
 
@@ -128,6 +134,8 @@ def command(
 
     `bccb compare --data criteo.parquet --preset criteo --json out.json`
 
+    `bccb compare --data hillstrom.csv.gz --preset hillstrom --outcome spend --budget 500`
+
     `bccb compare --data mine.csv --treatment arm --control none --outcome sale --cost 0.5`
     """
     seed_list = parse_seeds(seeds)
@@ -136,18 +144,20 @@ def command(
         raise InputError("--delay", delay, LATE_LOG)
     trials, title, known = _trials(data, columns, users, history, drift, world)
     lateness = _lateness(delay, window, trials)
-    payment = Payment(charge, cost_cap)
+    shared = trials.log if isinstance(trials, LoggedTrials) else None
+    payment = _payment(shared, charge, cost_cap, share)
     if payment.on_conversion:
         known = _knows_rates(drift, data)
-    budgets = _budgets(budget, trials, charge, seed_list[0])
+    budgets = _budgets(budget, trials, payment, seed_list[0])
     names = policy or [name for name, spec in POLICIES.items() if known or not spec.needs_effects]
+    kind = Kind.CONVERSION if shared is None else shared.kind
+    asked, names = names, _that_take(names, kind)
     order = [(money, name) for money in budgets for name in names]
     title += f", {_count(len(seed_list), 'seed')}"
     title += f", budget {budgets[0]:,.0f}" if len(budgets) == 1 else ""
     if lateness is None and world is None and (data is not None or not payment.on_conversion):
         runs = compare(trials, names, budgets, seed_list, jobs, **payment._asdict())
         replays = _made("replaying", runs, order, seed_list)
-        shared = trials.log if isinstance(trials, LoggedTrials) else None
         summary = summarise(replays, shared)
         write_json(json_file, {**to_json(replays, summary), **payment._asdict()})
         assert isinstance(trials, LoggedTrials | SimulatedTrials)
@@ -157,7 +167,8 @@ def command(
             summary_rows(summary),
             summary,
             [
-                *payment_lines(payment, _spent(summary)),
+                *payment_lines(payment, _spent(summary), kind),
+                *amounts_lines(kind, asked),
                 *replay_lines(trials.users, paid_share(replays), rows),
             ],
         )
@@ -169,8 +180,8 @@ def command(
         )
         return
     assert isinstance(trials, SimulatedTrials | WorldTrials)
-    asked = names, budgets, seed_list, jobs
-    live_runs = compare_live(trials, lateness, *asked, **payment._asdict())
+    sizes = names, budgets, seed_list, jobs
+    live_runs = compare_live(trials, lateness, *sizes, charge=charge, cost_cap=cost_cap)
     lives = _made("deciding", live_runs, order, seed_list)
     figures = summarise_live(lives)
     write_json(json_file, {**to_json(lives, figures), **payment._asdict()})
@@ -180,6 +191,23 @@ def command(
         title, live_rows(figures, capped), figures, payment_lines(payment, _spent(figures))
     )
     write_html(html_file, lambda: comparison_page(title, figures, said, capped=capped))
+
+
+def _payment(log: Log | None, charge: str, cost_cap: float | None, share: float | None) -> Payment:
+    """How treatments are paid for; simulated users bring no amounts."""
+    if log is not None:
+        return payment_for(log, charge, cost_cap, share)
+    if share is not None:
+        raise InputError("--share", share, "given with --data, and an outcome of amounts of money")
+    return Payment(charge, cost_cap)
+
+
+def _that_take(names: list[str], kind: str) -> list[str]:
+    """Those of the policies that can decide by outcomes of this kind."""
+    kept = [name for name in names if takes(name, kind)]
+    if not kept:
+        raise InputError("--policy", names, f"one that takes amounts, such as {DEFAULT}")
+    return kept
 
 
 def _knows_rates(drift: bool, data: Path | None) -> bool:
@@ -216,8 +244,9 @@ def _print(
     out.print(table(rows, title, [line.budget for line in summary]))
     with out.remembering() as said:
         for line in summary:
-            if line.note:
-                out.print(f"{line.policy} at {line.budget:,.0f}: {line.note}", style="yellow")
+            withheld = line.withheld if isinstance(line, Summary) else ""
+            for said_of in filter(None, (line.note, withheld)):
+                out.print(f"{line.policy} at {line.budget:,.0f}: {said_of}", style="yellow")
         for text in lines:
             out.print(text, style="dim", highlight=False)
     return said
@@ -290,13 +319,13 @@ def _trials(
 
 
 def _budgets(
-    given: list[float] | None, trials: Callable[[int], Trial], charge: str, seed: int
+    given: list[float] | None, trials: Callable[[int], Trial], payment: Payment, seed: int
 ) -> list[float]:
     """What to spend: in a log much less than it spent, or all policies would treat everybody."""
     if isinstance(trials, LoggedTrials):
-        spend = trials.spend(charge)
+        spend = trials.spend(payment)
         what, whom = "what the trial spent on as many users", "all matched users"
-    elif charge == CONVERSION:
+    elif payment.on_conversion:
         assert isinstance(trials, SimulatedTrials | WorldTrials)
         world = trials.world(seed)
         spend = float((world.costs * world.rates[:, 1:]).mean(axis=1).sum())

@@ -7,20 +7,22 @@ from typing import Annotated
 
 import typer
 
-from bccb.charge import CONVERSION, TREATMENT, Payment
+from bccb.charge import TREATMENT
 from bccb.cli.columns import print_notes, takes_columns
 from bccb.cli.console import out, progress_bar, table, write_html, write_json
-from bccb.cli.options import FORMATS, Charge, CostCap, HtmlFile, JsonFile, check_policies
+from bccb.cli.options import FORMATS, Charge, CostCap, HtmlFile, JsonFile, Share, check_policies
 from bccb.data import Columns
 from bccb.data.readers import read_finished
 from bccb.errors import InputError
+from bccb.evaluate.charged import payment_for
 from bccb.evaluate.evaluation import Evaluation, evaluate_with_others, unsuitable
 from bccb.money import budget_in_micros
-from bccb.policies import POLICIES
+from bccb.outcome import Kind
+from bccb.policies import POLICIES, takes
 from bccb.report.paying import payment_lines
 from bccb.report.result_page import evaluation_page
 from bccb.report.results import evaluation_rows, headline_rows
-from bccb.report.wording import caused_lines
+from bccb.report.wording import amounts_lines, caused_lines
 from bccb.types import Log
 
 ESTIMATED_CHARGE = (
@@ -46,6 +48,7 @@ def command(
     seed: Annotated[int, typer.Option("--seed", help="Of the other policies' own draws.")] = 0,
     charge: Charge = TREATMENT,
     cost_cap: CostCap = None,
+    share: Share = None,
     everything: Annotated[
         bool,
         typer.Option("--all", help="Show every estimate, not only the doubly robust one."),
@@ -62,7 +65,9 @@ def command(
     to chance there is a reason instead.
 
     With --charge conversion the log, too, paid only for treated users who converted. What another
-    policy would be charged is then estimated, with an interval, as what it causes is.
+    policy would be charged is then estimated, with an interval, as what it causes is. Where the
+    outcome is an amount of money, figures are in currency: the value that was caused, and the
+    return on what was spent. --share charges a share of each amount on conversion.
 
     **Examples**
 
@@ -72,6 +77,9 @@ def command(
     --probability p --policy bccb --policy cheapest-first --budget 1000`
 
     `bccb evaluate coupons.parquet --charge conversion --cost-cap 12.5`
+
+    `bccb evaluate trial.csv --treatment coupon --control none --outcome revenue --cost 2,4
+    --charge conversion --share 0.2`
     """
     check_policies(policy or [])
     if budget is not None:
@@ -81,10 +89,12 @@ def command(
     reading = read_finished(file, columns)
     log = reading.log
     print_notes(reading, columns)
-    names = [name for name in policy or POLICIES if not unsuitable(name)]
+    asked = policy or list(POLICIES)
+    names = [name for name in asked if not unsuitable(name) and takes(name, log.kind)]
+    payment = payment_for(log, charge, cost_cap, share)
     with progress_bar("evaluating") as show:
         evaluations = evaluate_with_others(
-            *(log, names, budget, seed), progress=show, charge=charge, cost_cap=cost_cap
+            *(log, names, budget, seed), progress=show, **payment._asdict()
         )
     write_json(json_file, [one.figures() for one in evaluations])
     title = f"{file.name}: {log.users:,} users"
@@ -97,11 +107,12 @@ def command(
         _print_meaning(evaluations[0], everything)
         money = evaluations[0].spend if budget is None else budget
         spent = [(one.policy, money, one.spend) for one in evaluations[1:] if not one.withheld]
-        for line in payment_lines(Payment(charge, cost_cap), spent):
+        blind = amounts_lines(log.kind, [name for name in asked if not unsuitable(name)])[1:]
+        for line in (*payment_lines(payment, spent, log.kind), *blind):
             out.print(line, highlight=False)
-        if charge == CONVERSION:
+        if payment.on_conversion:
             out.print(ESTIMATED_CHARGE, highlight=False)
-        _print_notes(log, evaluations, [unsuitable(name) for name in policy or POLICIES])
+        _print_notes(log, evaluations, [unsuitable(name) for name in asked])
     write_html(html_file, lambda: evaluation_page(title, log, evaluations, said, charge))
 
 
@@ -109,10 +120,18 @@ def _print_meaning(own: Evaluation, everything: bool) -> None:
     """What the figures are, and what the log's treatments caused by other roads, where all is
     asked for or there is nothing else.
     """
-    out.print(
-        f"{own.conversions:,.0f} of the {own.treated:,} treated users converted; incremental are "
-        "those conversions that the treatments caused, and cost of each is the spend for one."
-    )
+    if own.kind == Kind.AMOUNT:
+        out.print(
+            f"The {own.treated:,} treated users brought {own.conversions:,.2f}; caused value is "
+            "what of it the treatments caused, and return is the return on spend, that value for "
+            "each unit of money."
+        )
+    else:
+        out.print(
+            f"{own.conversions:,.0f} of the {own.treated:,} treated users converted; incremental "
+            "are those conversions that the treatments caused, and cost of each is the spend for "
+            "one."
+        )
     if everything:
         out.print(
             "Go by DR: as unbiased as IPW, and narrowed by a model of who converts anyway. ESS "
@@ -125,7 +144,7 @@ def _print_meaning(own: Evaluation, everything: bool) -> None:
             "and narrowed by a model of who converts anyway. --all shows the others."
         )
     if own.caused is not None and (everything or own.withheld):
-        for line in caused_lines(own.caused):
+        for line in caused_lines(own.caused, own.kind):
             out.print(line, highlight=False)
 
 

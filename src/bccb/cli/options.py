@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from bccb.charge import charge_code
+from bccb.charge import CONVERSION, charge_code, share_in_millionths
 from bccb.errors import InputError
 from bccb.money import cap_in_micros
 from bccb.policies import spec_of
@@ -66,6 +66,12 @@ def _check_cap(cap: float | None) -> float | None:
     return cap
 
 
+def _check_share(share: float | None) -> float | None:
+    """Refuse a share that is none; whether it may be given is known later."""
+    share_in_millionths(share, CONVERSION, "--share")
+    return share
+
+
 def check_policies(names: list[str]) -> None:
     """Refuse a name that is no policy, or one that is given twice."""
     for name in names:
@@ -115,8 +121,17 @@ CostCap = Annotated[
     typer.Option(
         "--cost-cap",
         metavar="MONEY",
-        help="Never pay more for one more conversion; money may be left over.",
+        help="Never pay more for one more conversion, or one unit of value; money may be left.",
         callback=_check_cap,
+    ),
+]
+Share = Annotated[
+    float | None,
+    typer.Option(
+        "--share",
+        metavar="SHARE",
+        help="Charge this share of the amount, at most the cost: 0.2 is 20 % off.",
+        callback=_check_share,
     ),
 ]
 JsonFile = Annotated[

@@ -44,7 +44,7 @@ def command(
 
     Simulated users are decided on live, and every policy's true value is set against the oracle's,
     over streams of growing length, in worlds of sixteen kinds, where outcomes come late, where
-    costs are charged on conversion and with a cost cap;
+    costs are charged on conversion, with a cost cap, and where outcomes are amounts of money;
     estimates from simulated logs are checked for bias and coverage, and so is what a policy says
     that it caused; and two copies of one policy are compared, which should seldom differ. What is
     stored in the folder is not run again.
@@ -60,6 +60,8 @@ def command(
     `bccb trust --only late --only delays`
 
     `bccb trust --only charged --only capped --quick`
+
+    `bccb trust --only amounts --only amounts-caused --jobs 2`
 
     `bccb trust --users 1000 --users 10000 --users 100000 --seeds 50`
     """

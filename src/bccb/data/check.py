@@ -17,6 +17,7 @@ from bccb.data.roles import (
     Question,
     Role,
     as_outcomes,
+    brought,
     find_arm,
     find_control,
     find_outcome,
@@ -141,6 +142,9 @@ def _take_features(look: Look, features: tuple[str, ...]) -> None:
 def _judge_rest(look: Look, arm: Arm | None, outcomes: Floats | None) -> None:
     """Features, and what looks like one."""
     targets = {} if outcomes is None else {_column(look, "outcome"): outcomes}
+    for name, known in targets.items():
+        if named(look.columns, "--outcome", name).is_binary:
+            look.warn(*(_can_be_used(c.name, name) for c in look.rest if brought(c, known)))
     named_so = words.OUTCOME | words.MAYBE_OUTCOME
     for column in look.rest:
         is_like = column.is_binary and words.has(column.name, named_so)
@@ -152,6 +156,13 @@ def _judge_rest(look: Look, arm: Arm | None, outcomes: Floats | None) -> None:
     judgement = judge(look.rest, arm, targets, by_chance)
     look.take(*judgement.roles)
     look.warn(*judgement.warnings)
+
+
+def _can_be_used(amounts: str, outcome: str) -> str:
+    return (
+        f"{amounts} is what each {outcome!r} brought. To count money instead of conversions, use "
+        f"--outcome {amounts}."
+    )
 
 
 def _finished(

@@ -14,7 +14,8 @@ from bccb.data.readers import read_complete_rows
 from bccb.data.schema import Columns
 from bccb.data.sources import Source
 from bccb.errors import InputError
-from bccb.intervals import Interval, newcombe, wilson
+from bccb.intervals import Interval, mean_amount, newcombe, wilson
+from bccb.outcome import Kind
 from bccb.types import Floats, Log
 
 LARGE_DIFFERENCE = 0.1  # in standard deviations: the usual bound for a balanced feature
@@ -64,13 +65,15 @@ class Description:
     leaks: tuple[Leak, ...]  # features that alone tell the outcome
     outcome_values: dict[str, int]  # which text counts as which outcome; empty for numbers
     notes: tuple[str, ...] = ()  # sentences about features that are not as they stand in the file
+    kind: str = Kind.CONVERSION  # of the outcomes: the mean of amounts is no rate
 
 
 def describe(log: Log) -> Description:
     """Describe a log.
 
     Rates have Wilson's score interval, effects Newcombe's interval built on it; for outcomes
-    between 0 and 1 that are not all 0 or 1 both err on the wide side.
+    between 0 and 1 that are not all 0 or 1 both err on the wide side. Amounts of money have means
+    in place of rates.
 
     >>> log = Log(np.zeros((4, 1)), [0, 0, 1, 1], [0, 0, 0, 1], [[500_000]] * 4)
     >>> [(arm.name, arm.share, arm.rate.value) for arm in describe(log).arms]
@@ -82,14 +85,17 @@ def describe(log: Log) -> Description:
     for name, count in zip(names, counts, strict=True):
         if not count:
             raise InputError(f"the number of rows of arm {name!r}", 0, "at least 1")
-    sums = np.bincount(log.actions, weights=log.outcomes, minlength=len(names)).tolist()
-    rates = [wilson(total / count, count) for total, count in zip(sums, counts, strict=True)]
+    if log.amounts:
+        rates = [mean_amount(log.outcomes[log.actions == arm]) for arm in range(len(names))]
+    else:
+        sums = np.bincount(log.actions, weights=log.outcomes, minlength=len(names)).tolist()
+        rates = [wilson(total / count, count) for total, count in zip(sums, counts, strict=True)]
     effects = [None, *(newcombe(rate, rates[0]) for rate in rates[1:])]
     arms = tuple(
         Arm(name, count, count / log.users, rate, effect)
         for name, count, rate, effect in zip(names, counts, rates, effects, strict=True)
     )
-    return Description(log.users, 0, {}, arms, check_balance(log), leaks(log), {})
+    return Description(log.users, 0, {}, arms, check_balance(log), leaks(log), {}, kind=log.kind)
 
 
 def describe_file(source: Source, columns: Columns | None = None) -> Description:

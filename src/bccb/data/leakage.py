@@ -40,6 +40,8 @@ def leaks(log: Log) -> tuple[Leak, ...]:
     if log.users > MOST_ROWS:
         rows = np.random.default_rng(SEED).choice(log.users, MOST_ROWS, replace=False)
     outcomes = log.outcomes[rows]
+    if log.amounts:  # whether there was any
+        outcomes = (outcomes != 0.0).astype(np.float64)
     suspects = []
     for name, values in zip(log.feature_names, log.features[rows].T, strict=True):
         ones, zeros = outcomes_by_value(values, outcomes)

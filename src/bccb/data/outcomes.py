@@ -8,7 +8,6 @@ from bccb.data.cells import check_no_stray_text, place
 from bccb.data.formats import load_polars
 from bccb.data.schema import quoted
 from bccb.errors import InputError
-from bccb.outcome import RANGE
 
 if TYPE_CHECKING:
     import polars as pl
@@ -55,7 +54,7 @@ def _third_text(series: pl.Series, words: pl.Series, rows: int) -> InputError:
     allowed = f"{common}, as in the other rows, because an outcome has two values at most"
     if words.n_unique() > 3:
         allowed = f"one of two texts, not of {words.n_unique()}"
-    return InputError(where, series[row], f"{allowed}; or the column must hold numbers {RANGE}")
+    return InputError(where, series[row], f"{allowed}; or the column must hold numbers")
 
 
 def _positive(name: str, present: list[str], positive: str | None) -> str:

@@ -14,6 +14,7 @@ from bccb.data.profile import Profile
 from bccb.data.schema import one_of, quoted
 from bccb.encoding import as_text
 from bccb.errors import InputError
+from bccb.outcome import Kind, kind_by_values
 from bccb.types import Floats, Ints
 
 Part: TypeAlias = Literal[
@@ -25,6 +26,8 @@ Confidence: TypeAlias = Literal["given", "clear", "likely", "a guess"]
 USED = frozenset({"arm", "outcome", "cost", "probability", "status", "feature", "date"})
 LEAST_POINTS = 2  # of an arm
 CLEAR_POINTS = 4
+MOSTLY = 0.5  # of the rows: an outcome in money is 0 in as many at least
+NEARLY_ALWAYS = 0.99  # of the rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,15 +172,37 @@ def find_outcome(columns: list[Profile], arm: Arm | None, given: str) -> Role | 
         if found:
             reason = f"its name, and its two values {quoted(found[0].levels)}"
             return Role(found[0].name, "outcome", confidence, reason)  # type: ignore[arg-type]
-    listed = tuple(column.name for column in possible)
+    money = [column for column in columns if is_money(column)]
+    listed = tuple(column.name for column in (*possible, *money))
     text = "no column is named like an outcome"
     half = [one for one in columns if one.distinct == 1 and words.has(one.name, words.OUTCOME)]
     if half:
         text = f"{half[0].name!r} is {next(iter(half[0].levels))!r} or missing"
         text += ": write 0 there if missing means no"
+    elif money and not possible:
+        text = f"no column says yes or no to a conversion; {quoted(listed)} may be amounts"
     elif not possible:
         text = "no column has two values, as an outcome has: make one of yes and no, or 1 and 0"
     return Question("--outcome COL", listed, text)
+
+
+def is_money(column: Profile) -> bool:
+    """Whether it may be what users brought afterwards: mostly 0, and named like money."""
+    if column.kind != "number" or column.is_binary or words.is_before(column.name):
+        return False
+    if words.is_after(column.name) or not words.has(column.name, words.MONEY):
+        return False
+    return bool(np.mean(column.numbers() == 0.0) >= MOSTLY)
+
+
+def brought(column: Profile, outcomes: Floats) -> bool:
+    """Whether a column is what conversions brought: not 0 just where there was one."""
+    if not is_money(column):
+        return False
+    numbers = column.numbers()
+    known = ~np.isnan(outcomes) & ~np.isnan(numbers)
+    same = (numbers != 0.0) == (outcomes != 0.0)
+    return bool(np.mean(same[known]) >= NEARLY_ALWAYS)
 
 
 def _may_be_outcome(column: Profile, arm: Arm | None) -> bool:
@@ -193,9 +218,13 @@ def _may_be_outcome(column: Profile, arm: Arm | None) -> bool:
 
 
 def as_outcomes(column: Profile, positive: str | None) -> Floats | Question:
-    """The outcomes as numbers, NaN where they are missing."""
+    """The outcomes as numbers, NaN where they are missing; of amounts whether there was any."""
     if column.kind in ("number", "true/false"):
-        return column.numbers()
+        numbers = column.numbers()
+        missing = np.isnan(numbers)
+        if kind_by_values(numbers[~missing]) is Kind.AMOUNT:
+            return np.where(missing, numbers, numbers != 0.0)
+        return numbers
     codes, names = column.codes()
     texts = [name.strip().lower() for name in names]
     yes = [text for text in texts if text in YES] if positive is None else [positive.lower()]

@@ -147,6 +147,7 @@ def merged(given: Columns, stored: Columns | None) -> Columns:
             kept |= {"effects": stored.effects}
     if given.outcome in ("", stored.outcome):
         kept |= {"outcome": stored.outcome, "status": stored.status, "positive": stored.positive}
+        kept |= {"kind": stored.kind}
     kept = {name: value for name, value in kept.items() if getattr(given, name) in ("", (), None)}
     columns = replace(given, **kept)
     known = (*stored.cost_columns, *stored.effects, *stored.probability_columns, *stored.excluded)

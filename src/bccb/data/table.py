@@ -132,9 +132,7 @@ class Table:
         actions = actions_of(arm, self.arms, may_be_absent=self.columns.probability is not None)
         micros = self._micros()
         effects = [self._numbers("effect", name) for name in self.columns.effects]
-        outcomes = self._within(
-            "outcome", self.columns.outcome, outcome.LEAST, outcome.MOST, outcome.RANGE
-        )
+        kind, outcomes = self._outcomes()
         probabilities = [
             self._within("probability", name, LEAST_PROBABILITY, 1.0, PROBABILITY_RANGE)
             for name in self.columns.probability_columns
@@ -155,8 +153,15 @@ class Table:
             known_shares=np.array(self.columns.shares) if self.columns.shares else None,
             effects=np.column_stack(effects) if effects else None,
             probabilities=probabilities[0] if probabilities else None,
+            kind=kind,
         )
         return log, notes
+
+    def _outcomes(self) -> tuple[str, Floats]:
+        """The kind of outcomes, as given or as the numbers say, and the outcomes."""
+        name, kind = self.columns.outcome, self.columns.kind
+        kind = kind or outcome.kind_by_values(self._numbers("outcome", name))
+        return kind, self._within("outcome", name, *outcome.range_of(kind))
 
     def _micros(self) -> Ints:
         users, treatments, cost = self.frame.height, len(self.arms) - 1, self.columns.cost

@@ -23,6 +23,9 @@ OUTCOME = _words(
     "renewed donated retained stayed upgraded"
 )
 MAYBE_OUTCOME = _words("visit visited click clicked")
+MONEY = _words(
+    "revenue spend spent sales amount value turnover basket gmv margin profit income total"
+)
 COST = _words("cost costs expense expenses bid fee charge price")
 PROBABILITY = _words("probability propensity prob pscore")
 AFTER = _words(

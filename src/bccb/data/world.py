@@ -22,6 +22,7 @@ from bccb.outcome import Kind
 from bccb.types import Floats, Ints
 
 STREAM, AMOUNTS_STREAM = 3, 5  # keep these draws apart from those of the simulator
+MOST_DEVIATIONS = 3.0  # from the mean, of what moves amounts
 
 
 class Amounts(NamedTuple):
@@ -95,7 +96,8 @@ def with_amounts(
     """The same users, whose conversions bring log-normal amounts.
 
     The mean of the logarithm is ``level``, plus ``variation`` times a random direction of the
-    standardised features.
+    standardised features, cut at three deviations: features with heavy tails would otherwise make
+    a handful of users worth more than all others.
 
     >>> world = with_amounts(simulate_world(1_000, seed=7), variation=0.5, seed=7)
     >>> world.kind, world.amounts.worth.shape
@@ -106,6 +108,8 @@ def with_amounts(
     direction = rng.normal(size=d)
     deviation = world.features.std(axis=0)
     z = (world.features - world.features.mean(axis=0)) / np.where(deviation > 0.0, deviation, 1.0)
-    logs = level + variation * (z @ direction) / max(float(np.linalg.norm(direction)), 1e-9)
+    along = (z @ direction) / max(float(np.linalg.norm(direction)), 1e-9)
+    along /= max(float(along.std()), 1e-9)
+    logs = level + variation * np.clip(along, -MOST_DEVIATIONS, MOST_DEVIATIONS)
     drawn = np.exp(logs + spread * rng.normal(size=world.users))
     return replace(world, amounts=Amounts(np.exp(logs + 0.5 * spread**2), drawn, spread))

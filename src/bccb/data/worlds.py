@@ -206,12 +206,16 @@ def trial_in(world: World, seed: int = 0) -> Log:
     shares = np.array([1.0 - TREATED, *(TREATED / K for _ in range(K))])
     draw = np.random.default_rng((seed, STREAM, 1))
     drawn = np.searchsorted(np.cumsum(shares)[:-1], draw.random(n), side="right")
+    outcomes = 1.0 * (world.draws < world.rates[np.arange(n), drawn])
+    if world.amounts is not None:
+        outcomes *= world.amounts.drawn
     return Log(
         features=world.features,
         actions=np.asarray(drawn, np.int64),
-        outcomes=world.draws < world.rates[np.arange(n), drawn],
+        outcomes=outcomes,
         micros=world.micros,
         feature_names=tuple(f"x{j}" for j in range(world.features.shape[1])),
         known_shares=shares,
         effects=world.effects,
+        kind=world.kind,
     )

@@ -13,14 +13,17 @@ from bccb import checks
 from bccb.charge import AT_ONCE, TREATMENT, Payment, payment_of
 from bccb.data.simulator import MOST_USERS, Outcome, load_model
 from bccb.errors import InputError
+from bccb.evaluate.charged import payment_for
 from bccb.evaluate.choice import Choice, Evidence, choose
 from bccb.evaluate.naive import Worth, clearly_ahead, worth_of_effects
+from bccb.evaluate.overlap import ALONE, no_support_for_amounts
 from bccb.evaluate.parallel import OnProgress, fan_out
 from bccb.evaluate.replay import Gains
 from bccb.evaluate.rivals import RivalRun, measure, rivals_of
 from bccb.evaluate.statistics import Limits
 from bccb.evaluate.trials import LoggedTrials, SimulatedTrials, Trial
 from bccb.money import budget_in_micros
+from bccb.outcome import Kind
 from bccb.types import Floats, Log
 
 SEEDS = tuple(range(42, 62))
@@ -43,6 +46,7 @@ class Setting:
     treatments: int
     outcome: Outcome | None  # of simulated users; None where a trial stands for the users
     payment: Payment = AT_ONCE
+    kind: str = Kind.CONVERSION  # of the outcomes; of amounts all figures are values, in currency
 
     @property
     def scale(self) -> float:
@@ -106,6 +110,7 @@ def advise(
     outcome: Outcome = "conversion",
     charge: str = TREATMENT,
     cost_cap: float | None = None,
+    share: float | None = None,
     seeds: Sequence[int] = SEEDS,
     jobs: int = 1,
     progress: OnProgress | None = None,
@@ -114,8 +119,9 @@ def advise(
 
     Simulated users, whose ``outcome`` may be a visit, stand for the real ones. Where ``history`` is
     the log of a trial, its users do: a stream is cut from it for each seed, and the other rows are
-    history. ``charge`` and ``cost_cap`` are those of :func:`bccb.make`. ``jobs`` processes run the
-    seeds, and ``progress`` is called after each run.
+    history. ``charge``, ``cost_cap`` and ``share`` are those of :func:`bccb.make`; a share needs a
+    trial whose outcomes are amounts of money. ``jobs`` processes run the seeds, and ``progress`` is
+    called after each run.
 
     >>> advise(budget=20, users=400, seeds=range(4)).recommended
     'pooled-trees'
@@ -126,8 +132,14 @@ def advise(
         trials, setting = _cut(history, money, users)
     else:
         trials, setting = _drawn(money, users, history, outcome)
-    setting = replace(setting, payment=payment_of(charge, cost_cap))
-    names = rivals_of(setting.measured_history)
+    if isinstance(history, Log):
+        payment = payment_for(history, charge, cost_cap, share)
+    elif share is None:
+        payment = payment_of(charge, cost_cap)
+    else:
+        raise InputError("share", share, "given with a trial whose outcomes are amounts of money")
+    setting = replace(setting, payment=payment)
+    names = rivals_of(setting.measured_history, setting.kind)
 
     by_seed: dict[int, list[RivalRun]] = {}
     totals = {name: np.zeros(setting.history) for name in names if setting.outcome is None}
@@ -182,11 +194,16 @@ def _cut(log: Log, budget: float, users: int) -> tuple[LoggedTrials, Setting]:
         raise InputError("the probabilities of the log", "given", allowed)
     stream = min(users, log.users // 2)
     for arm in range(log.treatments + 1):
-        conversions = float(log.outcomes[log.actions == arm].sum())
+        name = f"The users of {log.treatment_names[arm - 1]}" if arm else ALONE
+        outcomes = log.outcomes[log.actions == arm]
+        conversions = float(np.count_nonzero(outcomes) if log.amounts else outcomes.sum())
         if conversions < FEWEST:
-            name = log.treatment_names[arm - 1] if arm else "the users left alone"
             allowed = f"at least {FEWEST}: with fewer this trial cannot tell policies apart"
-            raise InputError(f"the number of conversions of {name}", conversions, allowed)
+            what = f"the number of conversions of {name[0].lower()}{name[1:]}"
+            raise InputError(what, conversions, allowed)
+        if log.amounts and (said := no_support_for_amounts(name, np.ones(len(outcomes)), outcomes)):
+            allowed = f"such that policies can be told apart. {said[0]}"
+            raise InputError("the value of the trial", f"{outcomes.sum():,.2f}", allowed)
     setting = Setting(
         budget=budget,
         users=users,
@@ -197,6 +214,7 @@ def _cut(log: Log, budget: float, users: int) -> tuple[LoggedTrials, Setting]:
         features=log.features.shape[1],
         treatments=log.treatments,
         outcome=None,
+        kind=log.kind,
     )
     # what a simulation wrote into its file is not known of real users
     return LoggedTrials(replace(log, effects=None), stream, log.users - stream), setting

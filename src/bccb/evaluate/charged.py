@@ -6,71 +6,125 @@ A treatment a > 0 of a user costs c if they convert, so that a policy with these
 
 in expectation: the doubly robust estimate, with A the action that was taken, p its probability and
 m_a the rate that a model expects. With m = 0 it is inverse propensity weighting.
+
+Where a share s of the amount Y is charged, at most c, the part min(s Y / c, 1) of the cost is due
+in place of 1[Y > 0].
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
-from bccb.charge import CONVERSION
+from bccb.charge import AT_ONCE, Payment, payment_of
+from bccb.errors import InputError
+from bccb.evaluate.outcome_model import outcome_rates
 from bccb.intervals import QUANTILE, Interval
+from bccb.outcome import Kind
 from bccb.types import Floats, Ints, Log
 
 
-def paid_in(log: Log, charge: str) -> Floats:
+def payment_for(
+    log: Log, charge: str, cost_cap: float | None = None, share: float | None = None
+) -> Payment:
+    """How the treatments of a log are paid for; checked: a share is one of an amount."""
+    if share is not None and not log.amounts:
+        allowed = "left out: the outcomes of this log are conversions, not amounts of money"
+        raise InputError("share", share, allowed)
+    return payment_of(charge, cost_cap, share)
+
+
+def part_due(log: Log, share: float | None = None) -> Floats:
+    """Which part of the cost of each row's treatment is due on conversion, from 0 to 1.
+
+    >>> micros = np.full((3, 1), 4 * 10**6)
+    >>> log = Log(np.zeros((3, 1)), [1, 1, 1], [8, 0, 90], micros, kind="amount")
+    >>> part_due(log).tolist(), part_due(log, share=0.2).tolist()
+    ([1.0, 0.0, 1.0], [0.4, 0.0, 1.0])
+    """
+    if share is None:
+        # not 0, as the policies count conversions: a refund is one, too
+        return np.asarray(log.outcomes != 0.0, np.float64)
+    costs = log.costs[np.arange(log.users), np.maximum(log.actions, 1) - 1]
+    return np.asarray(np.clip(share * log.outcomes / costs, 0.0, 1.0))
+
+
+def paid_in(log: Log, payment: Payment = AT_ONCE) -> Floats:
     """What the log's own treatments cost, row by row.
 
     >>> log = Log(np.zeros((3, 1)), [1, 1, 0], [1, 0, 1], np.full((3, 1), 10**6))
-    >>> paid_in(log, "treatment").tolist(), paid_in(log, "conversion").tolist()
+    >>> paid_in(log).tolist(), paid_in(log, Payment("conversion")).tolist()
     ([1.0, 1.0, 0.0], [1.0, 0.0, 0.0])
     """
-    due = log.actions > 0
-    if charge == CONVERSION:
-        due &= log.outcomes > 0.0
-    return np.where(due, log.costs[np.arange(log.users), log.actions - 1], 0.0)
+    costs = np.where(log.actions > 0, log.costs[np.arange(log.users), log.actions - 1], 0.0)
+    return costs * part_due(log, payment.share) if payment.on_conversion else costs
 
 
-def running_rates(log: Log) -> Floats:
-    """The conversion rate of each action over the users before each, of shape (n, K+1).
+def due_rates(log: Log, rates: Floats, payment: Payment) -> Floats:
+    """The part of the cost that a model expects to be due, for each row and action.
 
-    Half a conversion of one more user is added, for the first ones.
+    Of conversions it is their rate, and so that of ``rates``, which a model of outcomes gave. Of
+    amounts it has a model of its own.
+    """
+    if not (payment.on_conversion and log.amounts):
+        return rates
+    return outcome_rates(as_due(log, payment))
+
+
+def as_due(log: Log, payment: Payment) -> Log:
+    """The log with the part of the cost that is due for outcomes."""
+    return replace(log, outcomes=part_due(log, payment.share), kind=Kind.CONVERSION)
+
+
+def running_rates(log: Log, share: float | None = None) -> Floats:
+    """The mean part due of each action over the users before each, of shape (n, K+1).
+
+    Without a share it is the conversion rate. Half a conversion of one more user is added, for the
+    first ones.
 
     >>> log = Log(np.zeros((3, 1)), [1, 1, 0], [1, 0, 1], np.full((3, 1), 10**6))
     >>> running_rates(log).tolist()
     [[0.5, 0.5], [0.5, 0.75], [0.5, 0.5]]
     """
     took = log.actions[:, None] == np.arange(log.treatments + 1)
-    converted = took & (log.outcomes > 0.0)[:, None]
+    converted = took * part_due(log, share)[:, None]
     users, conversions = (np.cumsum(each, axis=0) - each for each in (took, converted))
     return np.asarray((conversions + 0.5) / (users + 1.0))
 
 
-def expected_charges(log: Log, rates: Floats | None = None) -> Ints:
+def expected_charges(log: Log, rates: Floats | None = None, share: float | None = None) -> Ints:
     """What each treatment of each user is expected to be charged, in micros, of shape (n, K).
 
-    ``rates`` are those of a model; where it has none, those of the users before stand in.
+    ``rates`` are what a model expects to be due; where it has none, those of the users before
+    stand in.
     """
-    before = running_rates(log)
+    before = running_rates(log, share)
     expected = before if rates is None else np.where(rates > 0.0, rates, before)
     return np.ceil(log.micros * np.minimum(expected[:, 1:], 1.0)).astype(np.int64)
 
 
-def charged_for(log: Log, rows: Ints, actions: Ints, chance: Floats, rates: Floats) -> Floats:
+def charged_for(
+    log: Log,
+    rows: Ints,
+    actions: Ints,
+    chance: Floats,
+    rates: Floats,
+    share: float | None = None,
+) -> Floats:
     """The terms of the estimate: what treating each of ``rows`` with its action is charged.
 
     ``chance`` and ``rates`` are those of these actions; the chance counts where the log took them.
 
-    >>> log = Log(np.zeros((2, 1)), [1, 0], [1, 1], np.full((2, 1), 3 * 10**6))
+    >>> log = Log(np.zeros((2, 1)), [1, 0], [1, 1], np.full((2, 1), 2 * 10**6))
     >>> rows, half = np.array([0, 1]), np.full(2, 0.5)
     >>> charged_for(log, rows, np.array([1, 1]), half, np.full(2, 0.1)).tolist()
-    [5.7, 0.3]
+    [3.8, 0.2]
     """
     followed = log.actions[rows] == actions
-    converted = (log.outcomes[rows] > 0.0).astype(np.float64)
     error = np.zeros(len(rows))
-    np.divide(converted - rates, chance, out=error, where=followed)
+    np.divide(part_due(log, share)[rows] - rates, chance, out=error, where=followed)
     return np.asarray(log.costs[rows, actions - 1] * (rates + error))
 
 

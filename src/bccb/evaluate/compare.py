@@ -15,16 +15,18 @@ from bccb.assembly import assemble_for
 from bccb.charge import AT_ONCE, TREATMENT, Payment, payment_of
 from bccb.errors import FitError, InputError
 from bccb.evaluate.choice import Evidence
+from bccb.evaluate.overlap import ALONE, TREATED, no_support_for_amounts
 from bccb.evaluate.parallel import fan_out
 from bccb.evaluate.replay import Replay, replay
 from bccb.evaluate.statistics import Limits
 from bccb.evaluate.trials import Trial
 from bccb.intervals import QUANTILE, Total, difference
+from bccb.outcome import Kind, typical_size
 from bccb.pacers.budget_forecast import exhausting_price
 from bccb.policies import spec_of
 from bccb.policy import Policy
 from bccb.spec import Spec
-from bccb.types import Log
+from bccb.types import Floats, Log
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class Summary:
 
     Where all seeds replay the rows of one log, their deviation says nothing about the users that it
     was drawn from; ``interval`` does, the 95 % interval of ``incremental``.
+
+    Where outcomes are amounts, "conversions" and "incremental" are values, in currency.
     """
 
     policy: str
@@ -66,6 +70,15 @@ class Summary:
     seconds: float
     note: str = ""
     interval: Limits | None = None  # None where every seed has users of its own
+    withheld: str = ""  # why so few amounts do not tell what was caused
+    kind: str = Kind.CONVERSION  # of the outcomes
+
+    @property
+    def return_on_spend(self) -> Limits | None:
+        """The ends of the value that was caused for each unit of money."""
+        if self.interval is None or not self.spend:
+            return None
+        return Limits(self.interval.low / self.spend, self.interval.high / self.spend)
 
 
 def compare(
@@ -77,12 +90,13 @@ def compare(
     *,
     charge: str = TREATMENT,
     cost_cap: float | None = None,
+    share: float | None = None,
 ) -> Iterator[PolicyReplay]:
     """Yield a row for each policy, budget and seed, a seed at a time as each is ready; ``jobs``
-    processes run them. ``charge`` and ``cost_cap`` are those of :func:`bccb.make`.
+    processes run them. ``charge``, ``cost_cap`` and ``share`` are those of :func:`bccb.make`.
     """
     specs = tuple(spec_of(name) for name in policies)
-    work = partial(_run_seed, trials, specs, tuple(budgets), payment_of(charge, cost_cap))
+    work = partial(_run_seed, trials, specs, tuple(budgets), payment_of(charge, cost_cap, share))
     for rows in fan_out(work, list(seeds), jobs):
         yield from rows
 
@@ -178,6 +192,7 @@ def _summary(group: list[PolicyReplay], shared: Log | None) -> Summary:
         return statistics.stdev(values) if len(values) > 1 else None
 
     notes = [row.note for row in group if row.note]
+    each = None if shared is None else _each(group, shared)
     return Summary(
         policy=group[0].policy,
         budget=group[0].budget,
@@ -191,25 +206,46 @@ def _summary(group: list[PolicyReplay], shared: Log | None) -> Summary:
         proposed=mean("proposed"),
         seconds=mean("seconds"),
         note=f"{len(notes)} of {len(group)} runs: {notes[0]}" if notes else "",
-        interval=None if shared is None else _interval(group, shared),
+        interval=None if shared is None or each is None else _interval(group, shared, each),
+        withheld="" if shared is None or each is None else _withheld(shared, each),
+        kind=Kind.CONVERSION if shared is None else shared.kind,
     )
 
 
-def _interval(group: list[PolicyReplay], log: Log) -> Limits:
+def _each(group: list[PolicyReplay], log: Log) -> Floats:
+    """What each row of the log adds to the incremental conversions, summed over the seeds."""
+    gains = np.zeros(log.users)
+    for row in group:
+        np.add.at(gains, row.result.gains.rows, row.result.gains.each)
+    return gains
+
+
+def _withheld(log: Log, gains: Floats) -> str:
+    """Why the amounts that a policy met do not tell what it caused; empty where they do."""
+    if not log.amounts or not gains.any():
+        return ""
+    weights = np.divide(gains, log.outcomes, out=np.zeros(log.users), where=log.outcomes != 0.0)
+    arms = ((TREATED, log.actions > 0), (ALONE, log.actions == 0))
+    found = (no_support_for_amounts(who, weights * rows, log.outcomes) for who, rows in arms)
+    return " ".join(text for texts in found for text in texts)
+
+
+def _interval(group: list[PolicyReplay], log: Log, gains: Floats) -> Limits:
     """Of the incremental conversions, for new users like those of the log.
 
     What the rows add up to has Newcombe's interval, as in :mod:`.estimates`: one of the same reach
     to both sides is too short where few users who were left alone converted. The chance in the runs
     widens it by what it adds to the reach of :class:`.choice.Evidence`.
     """
-    name, gains = group[0].policy, np.zeros(log.users)
-    for row in group:
-        np.add.at(gains, row.result.gains.rows, row.result.gains.each)
+    name = group[0].policy
     values = np.array([row.result.incremental for row in group])
     even = Evidence({name: values}, {name: gains}).interval(name)
     each, odds = gains / len(group), float((log.shares[1:] / log.shares[0]).max())
-    treated, alone = each.clip(min=0.0), (-each).clip(min=0.0)
-    totals = (Total(float(w.sum()), float(w @ w), of) for w, of in ((treated, 1.0), (alone, odds)))
+    treated, alone = np.where(log.actions > 0, each, 0.0), np.where(log.actions == 0, -each, 0.0)
+    one = typical_size(log.outcomes, log.kind)
+    totals = (
+        Total(float(w.sum()), float(w @ w), of) for w, of in ((treated, one), (alone, odds * one))
+    )
     by_rows, squared = difference(*totals), QUANTILE**2 * float(gains.var() * log.users)
     reach = (even.high - even.low) / 2
     extra = max(reach**2 - squared / len(group) ** 2, 0.0) ** 0.5

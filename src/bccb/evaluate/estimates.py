@@ -33,8 +33,12 @@ S ± 1.96 sqrt(V) would be too short just where too few conversions were seen; s
 in proportion to the true total, as Wilson's interval does, and Newcombe's formula makes the 95 %
 interval of the difference from those of the totals.
 
-What cannot be is cut off: n treated users of whom C converted can owe at most C of the conversions
-to the treatment, and at least C - n; n proposals cause from -n to n.
+Of amounts of money a model knows the mean alone. Their variance is taken to be that of conversions
+which bring a typical amount each (:func:`bccb.outcome.typical_size`), and a total to be one of such
+conversions.
+
+What cannot be is cut off, except of amounts: n treated users of whom C converted can owe at most C
+of the conversions to the treatment, and at least C - n; n proposals cause from -n to n.
 """
 
 from __future__ import annotations
@@ -45,7 +49,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bccb.intervals import Total, difference
-from bccb.outcome import variance_bound
+from bccb.outcome import Kind, typical_size
 from bccb.types import Flags, Floats
 
 METHODS = ("IPW", "SNIPS", "DR")
@@ -72,7 +76,9 @@ class Weighted:
     squares: Floats | None = None  # the expected squared weight of each row, drawn or not, if known
 
 
-def estimate_treated(outcomes: Floats, treated: Flags, control: Weighted) -> tuple[Estimate, ...]:
+def estimate_treated(
+    outcomes: Floats, treated: Flags, control: Weighted, kind: str = Kind.CONVERSION
+) -> tuple[Estimate, ...]:
     """What treatments caused; the weights of ``control`` are w in the rows left alone.
 
     >>> y, treated = np.array([1.0, 1, 0, 1, 0, 0]), np.array([True] * 3 + [False] * 3)
@@ -83,18 +89,23 @@ def estimate_treated(outcomes: Floats, treated: Flags, control: Weighted) -> tup
     DR 1.0 1.22
     """
     estimates, conversions = [], float(outcomes[treated].sum())
+    typical = typical_size(outcomes, kind)
     for method in METHODS:
         arm, guess = _prepared(method, outcomes, control, int(treated.sum()))
-        without = _total(outcomes, arm, guess, float(guess[treated].sum()))
+        without = _total(outcomes, arm, guess, float(guess[treated].sum()), typical)
         effect = (conversions - without.value) / float(treated.sum())
         errors = (outcomes - guess - effect)[treated]
-        observed = Total(conversions, float(errors @ errors), 1.0)
+        observed = Total(conversions, float(errors @ errors), typical)
         estimates.append(_difference(method, observed, without))
+    if kind == Kind.AMOUNT:
+        return tuple(estimates)
     users = float(treated.sum())
     return tuple(_within(each, conversions - users, conversions) for each in estimates)
 
 
-def estimate_proposed(outcomes: Floats, taken: Weighted, control: Weighted) -> tuple[Estimate, ...]:
+def estimate_proposed(
+    outcomes: Floats, taken: Weighted, control: Weighted, kind: str = Kind.CONVERSION
+) -> tuple[Estimate, ...]:
     """What the proposals for these users would cause; ``taken`` are those that the log followed.
 
     >>> y, half = np.array([1.0, 1, 0, 1, 0, 0]), np.array([True] * 3 + [False] * 3)
@@ -106,13 +117,15 @@ def estimate_proposed(outcomes: Floats, taken: Weighted, control: Weighted) -> t
     SNIPS 2.0 2.31
     DR 2.0 2.33
     """
-    estimates = []
+    estimates, typical = [], typical_size(outcomes, kind)
     for method in METHODS:
         totals = []
         for each in (taken, control):
             arm, guess = _prepared(method, outcomes, each, len(outcomes))
-            totals.append(_total(outcomes, arm, guess, float(guess.sum())))
+            totals.append(_total(outcomes, arm, guess, float(guess.sum()), typical))
         estimates.append(_difference(method, *totals))
+    if kind == Kind.AMOUNT:
+        return tuple(estimates)
     return tuple(_within(each, -len(outcomes), len(outcomes)) for each in estimates)
 
 
@@ -128,13 +141,13 @@ def _prepared(method: str, outcomes: Floats, arm: Weighted, users: int) -> tuple
     return Weighted(arm.weights * scale, arm.rates, squares), np.full(len(outcomes), mean)
 
 
-def _total(outcomes: Floats, arm: Weighted, guess: Floats, guessed: float) -> Total:
+def _total(outcomes: Floats, arm: Weighted, guess: Floats, guessed: float, typical: float) -> Total:
     rows = np.flatnonzero(arm.weights)
     w, seen = arm.weights[rows], (outcomes - guess)[rows] ** 2
     squares = w * w
-    known = arm.rates > 0  # the first rows have no model
+    known = arm.rates != 0.0  # the first rows have no model
     m = np.where(known, arm.rates, arm.rates[known].mean() if known.any() else 0.0)
-    shape = variance_bound(m) + (m - guess) ** 2
+    shape = np.maximum(typical * np.abs(m) - m**2, 0.0) + (m - guess) ** 2
     if arm.squares is not None:
         expected, weight = float(arm.squares @ shape), float(arm.squares.sum() / w.sum())
     else:  # the rows that were drawn stand for all: the model only smooths what was seen
@@ -143,7 +156,7 @@ def _total(outcomes: Floats, arm: Weighted, guess: Floats, guessed: float) -> To
         expected, weight = float(squares @ np.where(shape > 0, ratio * shape, seen)), 0.0
     value = guessed + float(w @ (outcomes - guess)[rows])
     weight = max(weight, float(squares.sum() / w.sum()))
-    return Total(value, max(float(squares @ seen), expected), weight)
+    return Total(value, max(float(squares @ seen), expected), typical * weight)
 
 
 def _difference(method: str, treated: Total, control: Total) -> Estimate:

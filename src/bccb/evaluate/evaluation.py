@@ -10,9 +10,10 @@ import numpy as np
 
 from bccb.assembly import assemble_for
 from bccb.caused import Caused
-from bccb.charge import AT_ONCE, CONVERSION, TREATMENT, Payment, payment_of
+from bccb.charge import AT_ONCE, TREATMENT, Payment
 from bccb.errors import InputError
-from bccb.evaluate.charged import charged_for, charged_in_all, paid_in
+from bccb.evaluate.caused import caused_by
+from bccb.evaluate.charged import charged_for, charged_in_all, due_rates, paid_in, payment_for
 from bccb.evaluate.estimates import (
     HEADLINE,
     Estimate,
@@ -23,9 +24,12 @@ from bccb.evaluate.estimates import (
 )
 from bccb.evaluate.outcome_model import outcome_rates
 from bccb.evaluate.overlap import (
+    ALONE,
+    TREATED,
     OutsideOverlap,
     chance_of,
     no_support,
+    no_support_for_amounts,
     overlap_warning,
     thin_warning,
     weight_warning,
@@ -34,17 +38,19 @@ from bccb.evaluate.overlap import (
 from bccb.evaluate.parallel import OnProgress
 from bccb.evaluate.proposals import Proposals, propose_on
 from bccb.intervals import Interval
-from bccb.measured import Measure
-from bccb.policies import DEFAULT, spec_of
-from bccb.types import LEAST_PROBABILITY, Flags, Floats, Ints, Log
+from bccb.outcome import Kind
+from bccb.policies import spec_of
+from bccb.types import Flags, Floats, Ints, Log
 
-MOST_SUMMED = 10_000  # treated users over which a model's effects are summed
 SEEDS = 3 << 32  # seeds of evaluated policies begin here, far from those of policies that made logs
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What one policy caused on the users of a log, or would have, and for how much money."""
+    """What one policy caused on the users of a log, or would have, and for how much money.
+
+    Where outcomes are amounts, "conversions" and "incremental" are values, in currency.
+    """
 
     policy: str
     users: int
@@ -62,6 +68,7 @@ class Evaluation:
     # what proposals would be charged on conversion, as estimated for the users that the estimates
     # are about; None where spend is known
     charged: Interval | None = None
+    kind: str = Kind.CONVERSION  # of the outcomes
 
     @property
     def shown(self) -> tuple[Estimate, ...]:
@@ -95,16 +102,29 @@ class Evaluation:
             spend.high / estimate.low,
         )
 
+    def return_on_spend(self, estimate: Estimate) -> Interval | None:
+        """The value that was caused for each unit of money; None where perhaps none was spent."""
+        spend = self.charged or Interval(*[self.compared_spend] * 3)
+        if spend.low <= 0:
+            return None
+        return Interval(
+            estimate.incremental / spend.value,
+            estimate.low / (spend.high if estimate.low > 0 else spend.low),
+            estimate.high / (spend.low if estimate.high > 0 else spend.high),
+        )
+
     def figures(self) -> dict[str, Any]:
         """The evaluation in plain types, without estimates that the log does not support."""
         figures = asdict(replace(self, estimates=self.shown))
         for line, estimate in zip(figures["estimates"], self.shown, strict=True):
-            each = self.cost_per_incremental(estimate)
-            line["cost_per_incremental"] = None if each is None else asdict(each)
+            name, each = "cost_per_incremental", self.cost_per_incremental(estimate)
+            if self.kind == Kind.AMOUNT:
+                name, each = "return_on_spend", self.return_on_spend(estimate)
+            line[name] = None if each is None else asdict(each)
         return figures
 
 
-def evaluate_log(log: Log, rates: Floats, charge: str = TREATMENT) -> Evaluation:
+def evaluate_log(log: Log, rates: Floats, payment: Payment = AT_ONCE) -> Evaluation:
     """What the treatments of the log itself caused; ``rates`` are those of an outcome model.
 
     >>> from bccb.data import simulate
@@ -115,7 +135,7 @@ def evaluate_log(log: Log, rates: Floats, charge: str = TREATMENT) -> Evaluation
     ['IPW 251 ± 66', 'SNIPS 243 ± 65', 'DR 270 ± 59']
     """
     treated, alone = log.actions > 0, chance_of(log, 0)
-    paid = paid_in(log, charge)
+    paid = paid_in(log, payment)
     inside, outside = _overlap(log.actions, alone, paid)
     odds = np.zeros(log.users)
     left = inside & ~treated
@@ -126,11 +146,15 @@ def evaluate_log(log: Log, rates: Floats, charge: str = TREATMENT) -> Evaluation
         chance = alone[inside]
         squares = None if np.isnan(chance).any() else (1.0 - chance) ** 2 / chance
         control = Weighted(odds[inside], rates[inside, 0], squares)
-        estimates = estimate_treated(log.outcomes[inside], treated[inside], control)
+        estimates = estimate_treated(log.outcomes[inside], treated[inside], control, log.kind)
         spread = float((odds**2).sum()) if squares is None else float(((1 - chance) / chance).sum())
         warnings += weight_warning(ALONE, odds, int((treated & inside).sum()), spread)
-        warnings += thin_warning(ALONE, odds, log.outcomes)
         withheld = no_support(ALONE, odds)
+        if log.amounts:
+            for who, weights in ((ALONE, odds), (TREATED, (treated & inside).astype(np.float64))):
+                withheld += no_support_for_amounts(who, weights, log.outcomes)
+        else:
+            warnings += thin_warning(ALONE, odds, log.outcomes)
     else:
         withheld = [NOTHING]
     return Evaluation(
@@ -146,51 +170,22 @@ def evaluate_log(log: Log, rates: Floats, charge: str = TREATMENT) -> Evaluation
         warnings=tuple(warnings),
         withheld=" ".join(withheld),
         caused=caused_by(log),
+        kind=log.kind,
     )
 
 
-def caused_by(log: Log) -> Caused:
-    """What the treatments of a log caused, as a running campaign tells it.
-
-    Estimated by the model of the default policy, which learns all rows. Measured by the draws, with
-    the log's probabilities or, of a trial, its shares. The least chance of being left alone must be
-    known for all users: it is not where treated ones of several treatments have none in the log.
-
-    >>> from bccb.data import simulate
-    >>> caused = caused_by(simulate(20_000, seed=1, outcome="visit"))
-    >>> caused.estimated.low < caused.value < caused.estimated.high
-    True
-    """
-    estimated, alone = _estimated(log), chance_of(log, 0)
-    smallest = float(alone.min(initial=1.0))  # NaN where it is not known of everybody
-    if not smallest >= LEAST_PROBABILITY:
-        return Caused(estimated, None, 0)
-    # down to a power of two, so that it hardly depends on the draws which chance was the least
-    least = 2.0 ** np.floor(np.log2(smallest))
-    measure = Measure(reserve=min(2.0 * float(least), 1.0))
-    measure.end_all(log.actions, log.outcomes, alone)
-    return Caused(estimated, measure.interval(), measure.users)
-
-
-def _estimated(log: Log) -> Interval | None:
-    """By the default policy's model; None where that needs too much memory for so many features."""
-    try:
-        policy = assemble_for(spec_of(DEFAULT), log, budget=1.0, horizon=1)
-    except InputError:
-        return None
-    policy.learn(log)
-    treated = np.flatnonzero(log.actions)
-    sample = treated[:: -(-len(treated) // MOST_SUMMED) or 1]
-    arms = log.actions[sample].astype(np.float64)
-    return policy.estimate(log.features[sample], arms, len(treated))
-
-
 def evaluate_proposals(
-    name: str, log: Log, rates: Floats, proposals: Proposals, charge: str = TREATMENT
+    name: str,
+    log: Log,
+    rates: Floats,
+    proposals: Proposals,
+    payment: Payment = AT_ONCE,
+    due: Floats | None = None,
 ) -> Evaluation:
     """What a policy with these proposals would have caused on the users of the log.
 
-    What it would be charged on conversion is estimated, too, by the doubly robust estimate.
+    What it would be charged on conversion is estimated, too, by the doubly robust estimate; ``due``
+    is :func:`.charged.due_rates`, by default the ``rates``.
     """
     wanted = proposals.actions
     asked, alone = chance_of(log, wanted), chance_of(log, 0)
@@ -202,18 +197,22 @@ def evaluate_proposals(
     control = _weighted(alone[rows], logged == 0, rates[rows, 0])
     estimates: tuple[Estimate, ...] = ()
     charged, spend = None, proposals.spend
-    if charge == CONVERSION:
-        terms = charged_for(log, rows, wanted[rows], asked[rows], rates[rows, wanted[rows]])
+    if payment.on_conversion:
+        parts = (rates if due is None else due)[rows, wanted[rows]]
+        terms = charged_for(log, rows, wanted[rows], asked[rows], parts, payment.share)
         charged = charged_in_all(terms)
         spend = charged.value
     warnings, withheld = overlap_warning(outside, "users it would treat"), list[str]()
     if taken.weights.any() and control.weights.any():
-        estimates = estimate_proposed(outcomes, taken, control)
+        estimates = estimate_proposed(outcomes, taken, control, log.kind)
         for who, arm in ((FOLLOWED, taken), (ALONE, control)):
             spread = arm.weights**2 if arm.squares is None else arm.squares - 1.0
             warnings += weight_warning(who, arm.weights, len(rows), float(spread.sum()))
-            warnings += thin_warning(who, arm.weights, outcomes)
             withheld += no_support(who, arm.weights)
+            if log.amounts:
+                withheld += no_support_for_amounts(who, arm.weights, outcomes)
+            else:
+                warnings += thin_warning(who, arm.weights, outcomes)
     else:
         withheld = [NOTHING if wanted.any() else NOBODY]
     return Evaluation(
@@ -229,6 +228,7 @@ def evaluate_proposals(
         warnings=tuple(warnings),
         withheld=" ".join(withheld),
         charged=charged,
+        kind=log.kind,
     )
 
 
@@ -258,20 +258,22 @@ def evaluate_with_others(
     *,
     charge: str = TREATMENT,
     cost_cap: float | None = None,
+    share: float | None = None,
 ) -> list[Evaluation]:
     """Evaluate the log's own decisions, then those of other policies with this budget, which is by
-    default what the log spent. ``progress`` is called after each. ``charge`` and ``cost_cap`` are
-    those of :func:`bccb.make`; the charge is the log's, too.
+    default what the log spent. ``progress`` is called after each. ``charge``, ``cost_cap`` and
+    ``share`` are those of :func:`bccb.make`; charge and share are the log's, too.
     """
-    payment, rates = payment_of(charge, cost_cap), outcome_rates(log)
-    evaluations = [evaluate_log(log, rates, charge)]
+    payment, rates = payment_for(log, charge, cost_cap, share), outcome_rates(log)
+    evaluations = [evaluate_log(log, rates, payment)]
+    due = due_rates(log, rates, payment)
     money = evaluations[0].spend if budget is None else budget
     if not money:
         raise InputError("what this log spent", money, "above 0, or --budget given")
     for name in names:
         if progress is not None:
             progress(len(evaluations), len(names) + 1, name)
-        evaluations.append(evaluate_policy(log, rates, name, money, seed, payment))
+        evaluations.append(evaluate_policy(log, rates, name, money, seed, payment, due))
     return evaluations
 
 
@@ -282,12 +284,13 @@ def evaluate_policy(
     budget: float,
     seed: int = 0,
     payment: Payment = AT_ONCE,
+    due: Floats | None = None,
 ) -> Evaluation:
     """Drive a policy over the log with this budget and evaluate its proposals."""
     spec, own = spec_of(name), SEEDS + seed
     policy = assemble_for(spec, log, budget=budget, horizon=log.users, seed=own, payment=payment)
-    proposals = propose_on(policy, log, rates)
-    return evaluate_proposals(name, log, rates, proposals, payment.charge)
+    proposals = propose_on(policy, log, rates if due is None else due)
+    return evaluate_proposals(name, log, rates, proposals, payment, due)
 
 
 def unsuitable(name: str) -> str:
@@ -301,7 +304,6 @@ def unsuitable(name: str) -> str:
 
 
 THIS = "this log"
-ALONE = "The users left alone"
 FOLLOWED = "The users treated as proposed"
 NOBODY = "It would treat nobody on this log."
 NOTHING = "This log cannot tell what these treatments cause: no such users were left to chance."

@@ -1,24 +1,32 @@
 """What an outcome model expects of each user under each action, for doubly robust estimates.
 
-One logistic regression per arm, on standardised features. A user's rates come from a model of the
-rows *before* that user, in blocks that double in size: models of other folds, as in the usual
-cross-fitting, would know actions that a learning policy chose because of this very outcome.
+One logistic regression per arm, on standardised features. Amounts of money have a second part, the
+amount of a conversion: a ridge regression of its logarithm, which one huge order moves little.
+A user's rates come from a model of the rows *before* that user, in blocks that double in size:
+models of other folds, as in the usual cross-fitting, would know actions that a learning policy
+chose because of this very outcome.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 
 from bccb.errors import MissingExtraError
+from bccb.outcome import Kind
 from bccb.types import Floats, Log
 
 BLOCKS = 5  # the first is a sixteenth of the log and has no model
 FEWEST = 10  # conversions, and users without one, from which a regression is fitted
 MOST_ROWS = 200_000  # of an arm, the latest, which are plenty for a regression
 MOST_DEVIATIONS = 10.0  # at which a standardised feature is cut off
+PENALTY = 10.0  # of the squared slopes of amounts
+MOST_RESIDUAL = 3.0  # deviations of the logarithm of an amount from what is expected
+MOST_LOG = 2.0  # how far features may move the logarithm of an amount
 
 
 def outcome_rates(log: Log) -> Floats:
@@ -29,16 +37,48 @@ def outcome_rates(log: Log) -> Floats:
     >>> bool(rates[:100].any()), bool((rates[100:] > 0).all()), rates.shape
     (False, True, (1600, 2))
     """
-    rates = np.zeros((log.users, log.treatments + 1))
+    rates, model = np.zeros((log.users, log.treatments + 1)), model_of(log.kind)
     edges = [log.users >> power for power in range(BLOCKS - 1, -1, -1)]
     for start, end in pairwise(edges):
         for arm in range(log.treatments + 1):
             past = np.flatnonzero(log.actions[:start] == arm)[-MOST_ROWS:]
             if len(past) and end > start:
-                rates[start:end, arm] = predict(
+                rates[start:end, arm] = model(
                     log.features[past], log.outcomes[past], log.features[start:end]
                 )
     return rates
+
+
+Model: TypeAlias = Callable[[Floats, Floats, Floats], Floats]
+
+
+def model_of(kind: str) -> Model:
+    """The model of outcomes of a kind."""
+    return predict_amounts if kind == Kind.AMOUNT else predict
+
+
+def predict_amounts(features: Floats, outcomes: Floats, others: Floats) -> Floats:
+    """The expected amounts of ``others``: the chance of any, times what a conversion brings.
+
+    log |y| = c + b . z + e, by ridge regression; the mean of e^e is taken over its residuals, those
+    beyond three deviations cut off there. With few conversions it is their mean for everybody.
+    """
+    rates = predict(features, (outcomes != 0.0).astype(np.float64), others)
+    won = np.flatnonzero(outcomes)
+    if not len(won):
+        return np.zeros(len(others))
+    if len(won) < FEWEST or not features.shape[1]:
+        return rates * float(outcomes[won].mean())
+    centre, spread = _moments(features)
+    z, logs = _standardised(features[won], centre, spread), np.log(np.abs(outcomes[won]))
+    level, origin = float(logs.mean()), z.mean(axis=0)
+    z -= origin
+    slopes = np.linalg.solve(z.T @ z + PENALTY * np.eye(z.shape[1]), z.T @ (logs - level))
+    left = logs - level - z @ slopes
+    most = MOST_RESIDUAL * float(left.std())
+    typical = float((np.sign(outcomes[won]) * np.exp(level + np.clip(left, -most, most))).mean())
+    along = (_standardised(others, centre, spread) - origin) @ slopes
+    return np.asarray(rates * typical * np.exp(np.clip(along, -MOST_LOG, MOST_LOG)))
 
 
 def predict(features: Floats, outcomes: Floats, others: Floats) -> Floats:
@@ -56,8 +96,7 @@ def predict(features: Floats, outcomes: Floats, others: Floats) -> Floats:
         from threadpoolctl import threadpool_limits
     except ImportError:
         raise MissingExtraError("scikit-learn", "lab") from None
-    centre, spread = features.mean(axis=0), features.std(axis=0)
-    spread[spread == 0] = 1.0
+    centre, spread = _moments(features)
     yes, no = np.flatnonzero(outcomes > 0), np.flatnonzero(outcomes < 1)
     rows = np.concatenate((yes, no))
     label = np.arange(len(rows)) < len(yes)
@@ -69,6 +108,12 @@ def predict(features: Floats, outcomes: Floats, others: Floats) -> Floats:
         model.fit(_standardised(features[rows], centre, spread), label, weight)
     rates = model.predict_proba(_standardised(others, centre, spread))[:, 1]
     return np.asarray(rates, np.float64)
+
+
+def _moments(features: Floats) -> tuple[Floats, Floats]:
+    centre, spread = features.mean(axis=0), features.std(axis=0)
+    spread[spread == 0] = 1.0
+    return centre, spread
 
 
 def _standardised(features: Floats, centre: Floats, spread: Floats) -> Floats:

@@ -18,7 +18,9 @@ FEWEST = 10  # effective conversions in an arm, below which a normal interval is
 FAR = 4.0  # standard errors that weights add up to too much or too little: hardly by chance
 # Effective users in an arm, below which a handful of rows decides both the estimate and its error.
 FEWEST_USERS = 30
+MOST_SHARE = 0.5  # of the value of an arm that one order may bring
 WORTH_A_WARNING = 0.01  # of the treated users or of the spend
+ALONE, TREATED = "The users left alone", "The treated users"
 
 
 def chance_of(log: Log, actions: Ints | int) -> Floats:
@@ -91,6 +93,34 @@ def no_support(arm: str, weights: Floats) -> list[str]:
         f"{arm} tell as much as {users:.1f} users with equal chances (of {FEWEST_USERS} needed): "
         "so few decide any estimate, and its interval too, so none is given. More users, or more "
         "of them left to chance (pooled-trees with a larger reserve), would help."
+    ]
+
+
+def no_support_for_amounts(arm: str, weights: Floats, amounts: Floats) -> list[str]:
+    """Why the amounts of an arm do not tell its value; empty where they do.
+
+    A few large orders tell as little as a few orders.
+
+    >>> no_support_for_amounts("The treated users", np.ones(4), np.array([9e4, 20.0, 35.0, 0.0]))
+    ['An order of 90,000 is 99.9% of what the treated users brought: it alone decides any \
+estimate, so none is given. Check it; without that row, or counting conversions, there are \
+estimates.']
+    """
+    value = np.abs(weights * amounts)
+    conversions = effective_size(value)
+    if conversions >= FEWEST:
+        return []
+    largest = int(value.argmax())
+    share = float(value[largest] / value.sum()) if value.any() else 0.0
+    if share >= MOST_SHARE:
+        return [
+            f"An order of {amounts[largest]:,.0f} is {share:.1%} of what {arm[0].lower()}{arm[1:]} "
+            "brought: it alone decides any estimate, so none is given. Check it; without that row, "
+            "or counting conversions, there are estimates."
+        ]
+    return [
+        f"{arm} brought the equivalent of {conversions:.1f} equal amounts (of {FEWEST} needed): so "
+        "few decide any estimate, so none is given. More users would help, or counting conversions."
     ]
 
 

@@ -159,6 +159,9 @@ def _check_target(target: Target) -> None:
 
 def _target_of(trial: Log) -> Target:
     """Rate and effect of a trial, the average over its treatments."""
+    if trial.amounts:
+        allowed = "conversions: a plan does not say what amounts to expect; name a yes/no outcome"
+        raise InputError("the outcome of the trial", "amounts of money", allowed)
     if trial.probabilities is not None:
         allowed = "left out: a plan needs a randomised trial, not a log of a policy's decisions"
         raise InputError("the probabilities of the log", "given", allowed)

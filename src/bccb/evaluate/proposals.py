@@ -20,7 +20,7 @@ from bccb.drivers import learn, pay, propose, see_space, see_trace, view
 from bccb.errors import StateError
 from bccb.evaluate.charged import expected_charges
 from bccb.kernels.borrow import borrow
-from bccb.kernels.counts import CHARGE, ON_CONVERSION, REMAINING, SEED, charge_of, settle
+from bccb.kernels.counts import CHARGE, ON_CONVERSION, REMAINING, SEED, SHARE, charge_of, settle
 from bccb.kernels.jit import bind, jit
 from bccb.kernels.slots import fit_is_due
 from bccb.money import MICROS
@@ -158,7 +158,7 @@ def propose_on(policy: Policy, log: Log, rates: Floats | None = None) -> Proposa
     """Drive ``policy`` over all users of ``log``; it pays for every proposal.
 
     Where costs are charged on conversion and the log did otherwise, it pays what a model expects
-    whose ``rates`` are given, or else the rate of the users before.
+    whose ``rates`` (of what is due) are given, or else the rate of the users before.
 
     The seed of the policy must not be that of a policy that made the log: their draws would agree,
     and a proposal must not depend on the log's own draw.
@@ -171,8 +171,10 @@ def propose_on(policy: Policy, log: Log, rates: Floats | None = None) -> Proposa
     (True, True)
     """
     policy.check(log.features.shape[1], log.treatments)
+    policy.check_kind(log)
     order, outcomes = np.arange(log.users), log.outcomes[:, None]
-    elsewhere = expected_charges(log, rates) if policy.charges_on_conversion else None
+    share = int(policy.counts[SHARE]) / MICROS or None
+    elsewhere = expected_charges(log, rates, share) if policy.charges_on_conversion else None
     logged = log.features, log.micros, log.actions, outcomes
     course = drive(policy, order, *logged, elsewhere=elsewhere)
     return Proposals(course.actions, course.spend, int(course.matched.sum()))

@@ -77,6 +77,7 @@ def replay(policy: Policy, log: Log, order: Ints | None = None) -> Replay:
     (True, True)
     """
     policy.check(log.features.shape[1], log.treatments)
+    policy.check_kind(log)
     odds = _odds(log)
     rows = np.arange(log.users) if order is None else _checked(order, log.users)
     run = drive(
@@ -86,7 +87,7 @@ def replay(policy: Policy, log: Log, order: Ints | None = None) -> Replay:
     )
     came, actions = rows[: run.users], run.actions[: run.users]
     proposed = actions > 0
-    telling = np.flatnonzero((log.outcomes.take(came) > 0.0) & proposed)
+    telling = np.flatnonzero((log.outcomes.take(came) != 0.0) & proposed)
     weights = _weights(log, odds, came[telling], actions[telling])
     incremental = float(np.cumsum(weights)[-1]) if weights.size else 0.0
     variance = float((weights**2).sum()) - incremental**2 / max(run.users, 1)

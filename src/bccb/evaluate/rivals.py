@@ -15,12 +15,13 @@ import numpy as np
 from bccb.assembly import assemble_for
 from bccb.charge import AT_ONCE, Payment
 from bccb.errors import FitError
-from bccb.evaluate.charged import charged_for, charged_in_all, running_rates
-from bccb.evaluate.outcome_model import predict
+from bccb.evaluate.charged import as_due, charged_for, charged_in_all, running_rates
+from bccb.evaluate.outcome_model import model_of
 from bccb.evaluate.proposals import propose_on
 from bccb.evaluate.replay import Gains
 from bccb.evaluate.trials import Trial
-from bccb.policies import POLICIES, RESPONSE_FIRST, spec_of
+from bccb.outcome import Kind
+from bccb.policies import POLICIES, RESPONSE_FIRST, spec_of, takes
 from bccb.spec import Spec
 from bccb.types import Floats, Ints, Log
 
@@ -40,8 +41,8 @@ class RivalRun:
 NONE = Gains(np.empty(0, np.int64), np.empty(0))
 
 
-def rivals_of(history: int) -> list[str]:
-    """The policies that can be used with this many rows of history.
+def rivals_of(history: int, kind: str = Kind.CONVERSION) -> list[str]:
+    """The policies that can be used with this many rows of history, for outcomes of this kind.
 
     >>> set(rivals_of(1_000)) - set(rivals_of(0)) >= {"hybrid", "offline-uplift"}
     True
@@ -49,7 +50,7 @@ def rivals_of(history: int) -> list[str]:
     return [
         name
         for name, spec in POLICIES.items()
-        if not spec.needs_effects and (history or not spec.needs_history)
+        if not spec.needs_effects and (history or not spec.needs_history) and takes(name, kind)
     ]
 
 
@@ -80,6 +81,9 @@ def measure(
     log = trial.log.take(trial.order)
     past = trial.past.take(trial.history) if len(trial.history) else None
     rates = None if log.effects is not None or past is None else _rates(past, log)
+    due = rates
+    if past is not None and rates is not None and payment.on_conversion and log.amounts:
+        due = _rates(as_due(past, payment), log)
     for name in names:
         spec = rival_of(name, len(trial.history))
         policy = assemble_for(
@@ -91,13 +95,13 @@ def measure(
         except FitError as error:
             yield RivalRun(name, seed, 0.0, 0.0, 0, f"treats nobody: {error}"), NONE
             continue
-        proposals = propose_on(policy, log, rates)
+        proposals = propose_on(policy, log, due)
         treated = np.flatnonzero(proposals.actions)
         actions, spend = proposals.actions[treated], proposals.spend
         each = gains_of(log, treated, actions, rates)
         if payment.on_conversion:
-            expected = running_rates(log) if rates is None else rates
-            known = log.shares[actions], expected[treated, actions]
+            expected = running_rates(log, payment.share) if due is None else due
+            known = log.shares[actions], expected[treated, actions], payment.share
             spend = charged_in_all(charged_for(log, treated, actions, *known)).value
         run = RivalRun(name, seed, float(each.sum()), spend, proposals.learned)
         yield run, Gains(trial.order[treated], each)
@@ -106,6 +110,7 @@ def measure(
 def _rates(past: Log, log: Log) -> Floats:
     """What a model of the past expects of each user under each action, of shape (n, K+1)."""
     arms = (past.actions == arm for arm in range(past.treatments + 1))
+    predict = model_of(past.kind)
     return np.column_stack(
         [predict(past.features[arm], past.outcomes[arm], log.features) for arm in arms]
     )

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from bccb.charge import TREATMENT
+from bccb.charge import AT_ONCE, Payment
 from bccb.data import Columns, read_log, simulate
 from bccb.data.simulator import Outcome
 from bccb.data.world import World, simulate_world
@@ -37,11 +37,11 @@ class LoggedTrials:
     users: int
     history: int
 
-    def spend(self, charge: str = TREATMENT) -> float:
+    def spend(self, payment: Payment = AT_ONCE) -> float:
         """What the trial spent on as many users, and so what treating all of them may cost: only
         where the trial treated a user is a proposal paid for.
         """
-        return float(paid_in(self.log, charge).sum()) * self.users / self.log.users
+        return float(paid_in(self.log, payment).sum()) * self.users / self.log.users
 
     def __call__(self, seed: int) -> Trial:
         """The stream is drawn without replacement; history is what comes after it."""

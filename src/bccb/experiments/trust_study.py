@@ -12,6 +12,7 @@ from bccb.evaluate.parallel import OnProgress
 from bccb.evaluate.statistics import LEVEL
 from bccb.experiments import (
     trust,
+    trust_amounts,
     trust_caused,
     trust_claims,
     trust_late,
@@ -76,6 +77,17 @@ def caused_claims(findings: Findings) -> list[Claim]:
         trust_claims.measure_covers,
     )
     return [judge(findings.tables["caused"]) for judge in judges]
+
+
+def amounts_claims(findings: Findings) -> list[Claim]:
+    """A policy that learns amounts against one that counts conversions."""
+    table, count = findings.tables["amounts"], len(trust_amounts.seeds(findings.setup))
+    judges = (
+        trust_amounts.never_worse,
+        trust_amounts.takes_what_differs,
+        trust_amounts.stands_a_huge_order,
+    )
+    return [judge(table, count) for judge in judges]
 
 
 def late_rows(setup: Setup, results: Results) -> list[Record]:
@@ -243,6 +255,41 @@ TRUST = Study(
                     findings.tables["capped"], len(trust_money.seeds(findings.setup))
                 )
             ],
+        ),
+        Experiment(
+            "amounts",
+            "When outcomes are amounts of money",
+            "A conversion, or a visit, brings a log-normal amount: the logarithm has a deviation "
+            "of 0.8, and its mean is 3 plus variation times a random direction of the features. "
+            "Each figure is a share of what an oracle causes in money that knows what each user is "
+            f"worth, the mean over seeds. amounts is {DEFAULT} made for amounts, rates the same "
+            "policy that counts conversions, gain their difference ± its standard error, and "
+            "oracle of rates the oracle that takes every conversion for the same. In the last row "
+            "one user orders for 100,000, whether treated or not.",
+            plan=trust_amounts.every_stream,
+            table=lambda setup, results: trust_amounts.amounts_table(
+                rows_of(trust_amounts.every_stream(setup), results)
+            ),
+            claims=amounts_claims,
+        ),
+        Experiment(
+            "amounts-caused",
+            "Is it true what a campaign says that it caused, in money?",
+            f"{DEFAULT} made for amounts, in worlds of the table above with visits, a tenth of the "
+            "users. The columns are those of the same question about conversions below. Measured "
+            f"is what was caused of amounts up to {trust_amounts.LARGEST:,.0f} each (largest).",
+            plan=trust_amounts.every_told,
+            table=lambda setup, results: trust_tables.caused(
+                rows_of(trust_amounts.every_told(setup), results), by=("variation",)
+            ),
+            claims=lambda findings: [
+                trust_amounts.covers_in_money(findings.tables["amounts-caused"], name)
+                for name in ("covered", "held")
+            ],
+            unprinted_columns=lambda setup: (
+                *("worlds", "relative_width", "relative_width_se"),
+                *("measured_low", "measured_high"),
+            ),
         ),
         Experiment(
             "estimators",

@@ -174,20 +174,22 @@ def delays(rows: Sequence[Row]) -> list[Record]:
     return made
 
 
-def caused(rows: Sequence[Row]) -> list[Record]:
+def caused(
+    rows: Sequence[Row], by: Sequence[str] = ("outcome", "treatments", "reports")
+) -> list[Record]:
     """How often what a policy says of its own work holds the truth, and how wide both figures are.
 
     The widths of the estimate are set against those of the measurement in the same worlds; the
     standard error of that ratio r is that of the mean of estimated - r measured.
     """
     made = []
-    for cell, group in _grouped(rows, "outcome", "treatments", "reports").items():
+    for cell, group in _grouped(rows, *by).items():
         truth = np.array([row["truth"] for row in group])
         value, low, high = _ends(group, "estimated")
         _, least, most = _ends(group, "measured")
         widths, wider = high - low, most - least
         ratio = float(widths.mean() / wider.mean())
-        row: Record = dict(zip(("outcome", "treatments", "reports"), cell, strict=True))
+        row: Record = dict(zip(by, cell, strict=True))
         row |= {"worlds": len(group), "truth": float(truth.mean())}
         row |= {"bias": float((value - truth).mean()), "bias_se": _error(value - truth)}
         row |= {"covered": float(((low <= truth) & (truth <= high)).mean())}

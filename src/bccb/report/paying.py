@@ -6,11 +6,16 @@ from collections.abc import Sequence
 
 from bccb.charge import Payment
 from bccb.data import costs
+from bccb.outcome import Kind
 from bccb.policies import NAIVE, spec_of
 
 ON_CONVERSION = (
     "Costs are charged on conversion: a treatment costs nothing unless the user converts; until "
     "that is known its whole cost is held."
+)
+OF_AMOUNTS = (
+    "Costs are a share of what a treated user brings: {share:g} of the amount, and at most the "
+    "cost of the treatment, which is held until the outcome is known."
 )
 CHARGE_ESTIMATED = (
     "What is charged is estimated, because a trial does not say whether users would have converted "
@@ -21,15 +26,19 @@ LEFT = 0.95  # of the budget: who spends less under a cap left money, not only s
 UNSPENT = 0.99  # of the budget: who treats everybody with less than this has money to spare
 
 
-def payment_lines(payment: Payment, spent: Sequence[tuple[str, float, float]]) -> list[str]:
+def payment_lines(
+    payment: Payment, spent: Sequence[tuple[str, float, float]], kind: str = Kind.CONVERSION
+) -> list[str]:
     """How treatments are paid for, and who has money left over because of a cost cap.
 
-    ``spent`` is each policy with its budget and what it spent.
+    ``spent`` is each policy with its budget and what it spent; outcomes are of this ``kind``.
 
     >>> payment_lines(Payment(cost_cap=9.0), [("bccb", 100.0, 61.2), ("hybrid", 100.0, 99.8)])
     ['With a cost cap of 9 there was nothing left that is worth its price: bccb spent 61 of 100.']
     """
     lines = [ON_CONVERSION] if payment.on_conversion else []
+    if payment.share is not None:
+        lines = [OF_AMOUNTS.format(share=payment.share)]
     if payment.cost_cap is None:
         return lines
     blind = [name for name, *_ in spent if _is_blind(name)]
@@ -38,7 +47,10 @@ def payment_lines(payment: Payment, spent: Sequence[tuple[str, float, float]]) -
     if left:
         listed = ", ".join(f"{name} spent {_of(budget, paid)}" for name, budget, paid in left)
         said = f"there was nothing left that is worth its price: {listed}"
-    lines.append(f"With a cost cap of {payment.cost_cap:,g} {said}.")
+    cap = f"a cost cap of {payment.cost_cap:,g}"
+    if kind == Kind.AMOUNT:
+        cap += f" for one unit of value (a return of at least {1 / payment.cost_cap:,.3g})"
+    lines.append(f"With {cap} {said}.")
     if blind:
         lines.append(f"{EFFECTS_IGNORED}: {', '.join(dict.fromkeys(blind))}.")
     return lines
@@ -65,7 +77,9 @@ def price_of(payment: Payment) -> str:
     return f"treating one costs {costs.MEAN} on average"
 
 
-def arguments_of(payment: Payment) -> str:
+def arguments_of(payment: Payment, kind: str = Kind.CONVERSION) -> str:
     """Those of ``bccb.make`` that are not the default."""
-    charge = f', charge="{payment.charge}"' if payment.on_conversion else ""
+    charge = ', outcome="amount"' if kind == Kind.AMOUNT else ""
+    charge += f', charge="{payment.charge}"' if payment.on_conversion else ""
+    charge += "" if payment.share is None else f", share={payment.share:.15g}"
     return charge + (f", cost_cap={payment.cost_cap:.15g}" if payment.cost_cap else "")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from bccb.outcome import Kind
 from bccb.report.drawing import beside, svg, thousands
 from bccb.report.looks import INK, QUIET, look_of
 from bccb.report.segmented import Segmented, SegmentFigures
@@ -57,8 +58,9 @@ def interval_bars(title: str, bars: Sequence[Bar], across: str) -> str:
     return svg(draw, title, (9, 1.1 + 0.34 * len(bars)))
 
 
-def segments(title: str, one: Segmented) -> str:
+def segments(title: str, one: Segmented, kind: str = Kind.CONVERSION) -> str:
     """The effect in each segment with its interval; beside it the share that is treated."""
+    scale, unit = (1.0, "value") if kind == Kind.AMOUNT else (100.0, "percentage points")
     shown = one.features[:MOST_FEATURES]
     lines: list[SegmentFigures | None] = []  # None: the name of a feature
     names: list[str] = []
@@ -69,11 +71,11 @@ def segments(title: str, one: Segmented) -> str:
 
     def draw(figure: Figure) -> None:
         effect, treated = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
-        effect.axvline(100 * one.average.value, color=QUIET, lw=1, ls=(0, (4, 3)), zorder=0)
+        effect.axvline(scale * one.average.value, color=QUIET, lw=1, ls=(0, (4, 3)), zorder=0)
         effect.axvline(0.0, color=QUIET, lw=1, zorder=0)
         for line, place in zip(lines, places, strict=True):
             if line is not None:
-                _segment(effect, treated, line, place)
+                _segment(effect, treated, line, place, scale)
         effect.set_yticks(places, names)
         for label, line in zip(effect.get_yticklabels(), lines, strict=True):
             label.set_fontweight("bold" if line is None else "normal")
@@ -82,7 +84,7 @@ def segments(title: str, one: Segmented) -> str:
             axes.tick_params(axis="y", length=0)
             axes.set_ylim(0.2, len(lines) + 0.8)
             axes.tick_params(axis="x", top=True, labeltop=True)  # it may be far to the bottom
-        effect.set_title("Effect, in percentage points (95 %; dashed: average)", loc="left")
+        effect.set_title(f"Effect, in {unit} (95 %; dashed: average)", loc="left")
         treated.set_title("Treated, % of the segment", loc="left")
         most = max((100 * line.treated for line in lines if line is not None), default=0.0)
         treated.set_xlim(0.0, 1.3 * most or 1.0)
@@ -90,8 +92,9 @@ def segments(title: str, one: Segmented) -> str:
     return svg(draw, title, (9, 1.2 + 0.27 * len(lines)))
 
 
-def _segment(effect: Axes, treated: Axes, line: SegmentFigures, place: int) -> None:
-    value, low, high = (100 * end for end in (line.effect.value, line.effect.low, line.effect.high))
+def _segment(effect: Axes, treated: Axes, line: SegmentFigures, place: int, scale: float) -> None:
+    ends = line.effect.value, line.effect.low, line.effect.high
+    value, low, high = (scale * end for end in ends)
     colour = look_of("bccb")[0]
     effect.hlines(place, low, high, color=colour, lw=5, alpha=0.35)
     effect.plot([value], [place], "o", color=colour, markersize=6)

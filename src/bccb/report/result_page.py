@@ -11,6 +11,8 @@ from bccb.evaluate.evaluation import Evaluation
 from bccb.evaluate.live_comparison import LiveSummary
 from bccb.evaluate.overlap import chance_of
 from bccb.evaluate.trials import LoggedTrials, Trial
+from bccb.intervals import Interval
+from bccb.outcome import Kind
 from bccb.policies import DEFAULT, spec_of
 from bccb.report.figures import conversions_by_budget
 from bccb.report.html import Section, page
@@ -20,7 +22,7 @@ from bccb.report.segmented import Segmented, replayed, segmented
 from bccb.report.wording import code
 from bccb.types import Log
 
-CAUSED = "Conversions caused"
+CAUSED = {Kind.CONVERSION: "Conversions caused", Kind.AMOUNT: "Value caused"}
 LEARNED = (
     f"Effects are those that {DEFAULT} learns from all rows: as good as its model, with 95 % "
     "intervals. One feature in twenty that has nothing to do with the effect looks clear by chance."
@@ -39,17 +41,20 @@ def comparison_page(
     budgets = {line.budget for line in summary}
     logged = any(isinstance(line, Summary) and line.interval for line in summary)
     band_of = "95 % interval" if logged else "mean ± 1 deviation over seeds"
-    bars = [_summary_bar(line) for line in sorted(summary, key=lambda line: -line.incremental)]
+    ranked = sorted(summary, key=lambda line: -line.incremental)
+    bars = [_summary_bar(line) for line in ranked if not _is_withheld(line)]
+    caused = CAUSED[_kind_of(summary)]
     if len(budgets) > 1:
         rows = [
             {"policy": line.policy, "budget": line.budget, "mean": bar.value, "deviation": half}
             for line in summary
+            if not _is_withheld(line)
             for bar in [_summary_bar(line)]
             for half in [0.0 if bar.low is None or bar.high is None else (bar.high - bar.low) / 2]
         ]
-        figure = conversions_by_budget(rows, CAUSED, "currency units", band_of)
+        figure = conversions_by_budget(rows, caused, "currency units", band_of)
     else:
-        figure = interval_bars(CAUSED, bars, f"{CAUSED} ({band_of})")
+        figure = interval_bars(caused, bars, f"{caused} ({band_of})")
     first = Section(
         name="caused",
         title="What each policy caused",
@@ -83,7 +88,7 @@ def _replayed(trial: Trial, name: str, budget: float, seed: int, payment: Paymen
     if made is None:
         return []
     who = f"Treated are those for whom {name} proposes it with {budget:,.0f}, in one replay."
-    return segment_sections(segmented(*made), who, payment.charge)
+    return segment_sections(segmented(*made), who, payment.charge, made[0].kind)
 
 
 def _comparison_rows(
@@ -92,6 +97,15 @@ def _comparison_rows(
     replays = [line for line in summary if isinstance(line, Summary)]
     lives = [line for line in summary if isinstance(line, LiveSummary)]
     return summary_rows(replays) if replays else live_rows(lives, capped)
+
+
+def _kind_of(summary: Sequence[Summary | LiveSummary]) -> Kind:
+    """The kind of outcomes; live comparisons are of conversions."""
+    return Kind(next((line.kind for line in summary if isinstance(line, Summary)), Kind.CONVERSION))
+
+
+def _is_withheld(line: Summary | LiveSummary) -> bool:
+    return isinstance(line, Summary) and bool(line.withheld)
 
 
 def _summary_bar(line: Summary | LiveSummary) -> Bar:
@@ -118,19 +132,20 @@ def evaluation_page(
         for line in [one.headline]
         if line is not None
     ]
+    caused = CAUSED[Kind(log.kind)]
     sections = [
         Section(
             name="caused",
             title="What was caused, and what others would have caused",
             text="By the doubly robust estimate; at the right, the money spent.",
             rows=headline_rows(evaluations),
-            figure_svg=interval_bars(CAUSED, bars, f"{CAUSED} (95 % interval)") if bars else None,
+            figure_svg=interval_bars(caused, bars, f"{caused} (95 % interval)") if bars else None,
             ours=evaluations[0].policy,
         ),
         _overlap_section(log, evaluations),
     ]
     treated = "Treated are those whom this log treated."
-    who = segment_sections(segmented(log, log.actions), treated, charge)
+    who = segment_sections(segmented(log, log.actions), treated, charge, log.kind)
     return page(title, said, (), [*sections, *who])
 
 
@@ -170,7 +185,7 @@ def advice_page(advice: Advice, history: Log | int, said: Sequence[str]) -> str:
         for one in advice.rivals
         if one.policy != leading
     ]
-    across = f"Conversions caused, compared with {leading} (95 % interval)"
+    across = f"{CAUSED[Kind(setting.kind)]}, compared with {leading} (95 % interval)"
     first = Section(
         name="policies",
         title=f"All policies, compared with {leading}",
@@ -188,14 +203,17 @@ def advice_page(advice: Advice, history: Log | int, said: Sequence[str]) -> str:
 
 
 def segment_sections(
-    found: Sequence[Segmented], who: str, charge: str = TREATMENT
+    found: Sequence[Segmented],
+    who: str,
+    charge: str = TREATMENT,
+    kind: str = Kind.CONVERSION,
 ) -> list[Section]:
     """Who is treated and the effect by segment, a section for each treatment.
 
     What a segment costs is left out where costs are charged on conversion: of users for whom the
     log did otherwise it is not known.
     """
-    sections = []
+    sections, shown_as = [], _amount if kind == Kind.AMOUNT else _points
     for number, one in enumerate(found, 1):
         if not one.features:
             continue
@@ -205,15 +223,14 @@ def segment_sections(
         matters = f"The effect differs clearly by {', '.join(clear)}." if clear else NOTHING_CLEAR
         more = len(one.features) > MOST_FEATURES
         shown = f" The figure shows the {MOST_FEATURES} that matter most." if more else ""
-        average = f"Average effect: {_points(one.average.value)} "
-        average += f"({_points(one.average.low)} to {_points(one.average.high)})."
+        average = f"Average effect: {_ranged(one.average, shown_as)}."
         sections.append(
             Section(
                 name=f"segments-{number}",
                 title=title,
                 text=f"{who} {average} {matters}{shown}\n{LEARNED}",
-                rows=_segment_rows(one, charge),
-                figure_svg=segments(title, one),
+                rows=_segment_rows(one, charge, shown_as),
+                figure_svg=segments(title, one, kind),
             )
         )
     return sections
@@ -222,20 +239,30 @@ def segment_sections(
 NOTHING_CLEAR = "These data do not show that it differs by any feature."
 
 
-def _segment_rows(one: Segmented, charge: str) -> list[dict[str, str]]:
+def _segment_rows(
+    one: Segmented, charge: str, shown_as: Callable[[float], str]
+) -> list[dict[str, str]]:
     return [
         {
             "feature": feature.feature,
             "segment": segment.name,
             "users": f"{segment.share:.1%}",
-            "effect (95 %)": f"{_points(segment.effect.value)} ({_points(segment.effect.low)} to "
-            f"{_points(segment.effect.high)})",
+            "effect (95 %)": _ranged(segment.effect, shown_as),
             "treated": f"{segment.treated:.1%}",
             **({"spend": f"{segment.spend:,.0f}"} if charge == TREATMENT else {}),
         }
         for feature in one.features
         for segment in feature.segments
     ]
+
+
+def _ranged(effect: Interval, shown_as: Callable[[float], str]) -> str:
+    return f"{shown_as(effect.value)} ({shown_as(effect.low)} to {shown_as(effect.high)})"
+
+
+def _amount(value: float) -> str:
+    """An effect on the value of a user."""
+    return f"{value:+,.2f}"
 
 
 def _points(value: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bccb.data.describe import Balance, Description
+from bccb.data.describe import Arm, Balance, Description
 from bccb.evaluate.advice import Advice, Rival
 from bccb.evaluate.compare import Summary
 from bccb.evaluate.estimates import Estimate
@@ -15,7 +15,9 @@ from bccb.evaluate.overlap import FEWEST_USERS
 from bccb.evaluate.planning import Plan
 from bccb.evaluate.statistics import Limits
 from bccb.intervals import Interval
+from bccb.outcome import Kind
 from bccb.policies import POLICIES
+from bccb.report.rows import decimals
 from bccb.spec import Spec
 
 KINDS = ("estimator", "explorer", "pacer")
@@ -40,6 +42,8 @@ def summary_rows(summary: Sequence[Summary]) -> list[dict[str, str]]:
 
 def _replayed(line: Summary) -> dict[str, str]:
     money = {"spend": f"{line.spend:,.0f}", "matched": f"{line.matched:,.0f}"}
+    if line.interval is not None and line.kind == Kind.AMOUNT:
+        return {**_value(line, line.interval), "spend": money["spend"]}
     if line.interval is not None:
         incremental = {"incremental (95 %)": _ranged(line.incremental, line.interval)}
         return {**incremental, "conversions": f"{line.conversions:,.1f}", **money}
@@ -49,6 +53,19 @@ def _replayed(line: Summary) -> dict[str, str]:
         **money,
         "proposed": f"{line.proposed:.3f}",
         "seconds": f"{line.seconds:.3f}",
+    }
+
+
+def _value(line: Summary, interval: Limits) -> dict[str, str]:
+    """What was caused in money, of which each unit of spend brings so much."""
+    caused, each = _ranged(line.incremental, interval, line.kind), line.return_on_spend
+    returned = "" if each is None else _ranged(line.incremental / line.spend, each, line.kind)
+    if line.withheld:
+        caused, returned = "withheld: too few amounts", ""
+    return {
+        "caused value (95 %)": caused,
+        "return (95 %)": returned,
+        "treated value": _money(line.conversions),
     }
 
 
@@ -83,18 +100,26 @@ def rival_rows(advice: Advice) -> list[dict[str, str]]:
 
     def behind(rival: Rival) -> str:
         own = rival.policy == advice.choice.leading
-        return "" if own else _ranged(rival.behind, rival.interval)
+        return "" if own else _ranged(rival.behind, rival.interval, kind)
 
+    kind = advice.setting.kind
+    amounts = kind == Kind.AMOUNT
+    caused = "caused value" if amounts else "incremental"
     return [
         {
             "policy": rival.policy,
-            "incremental (95 %)": _ranged(rival.incremental, rival.own_interval),
+            f"{caused} (95 %)": _ranged(rival.incremental, rival.own_interval, kind),
             "behind by (95 %)": behind(rival),
             "spend": f"{rival.spend:,.0f}",
+            **({"return": _returned(rival)} if amounts else {}),
             "learned": f"{rival.learned:,.0f}",
         }
         for rival in advice.rivals
     ]
+
+
+def _returned(rival: Rival) -> str:
+    return f"{rival.incremental / rival.spend:,.2f}" if rival.spend else ""
 
 
 def outlook_rows(plan: Plan) -> list[dict[str, str]]:
@@ -120,8 +145,7 @@ def headline_rows(evaluations: Sequence[Evaluation]) -> list[dict[str, str]]:
             "policy": one.policy,
             "treated": _count(one.treated),
             "spend": _spend(one),
-            "incremental (95 %)": _incremental(one, one.headline),
-            "cost of each (95 %)": _cost(one, one.headline),
+            **_caused(one, one.headline),
         }
         for one in evaluations
     ]
@@ -134,12 +158,11 @@ def evaluation_rows(evaluations: Sequence[Evaluation]) -> tuple[list[dict[str, s
         learned = "" if one.learned is None else f", learned {_count(one.learned)}"
         about = [one.policy, f" {_count(one.treated)} for {_spend(one, ranged=True)}"]
         about += [f" ESS {_count(one.effective_users)}{learned}"]
-        lines = [(line.method, _incremental(one, line), _cost(one, line)) for line in one.shown]
+        lines = [(line.method, _caused(one, line)) for line in one.shown]
         if not lines:
-            about, lines = ["\n".join(about)], [("", _incremental(one, None), "")]
-        for text, (method, incremental, cost) in zip(about, lines, strict=True):
-            row = {"policy, treated, spend": text, "by": method}
-            rows.append({**row, "incremental (95 %)": incremental, "cost of each (95 %)": cost})
+            about, lines = ["\n".join(about)], [("", _caused(one, None))]
+        for text, (method, caused) in zip(about, lines, strict=True):
+            rows.append({"policy, treated, spend": text, "by": method, **caused})
             policies.append(one.policy)
     return rows, policies
 
@@ -151,11 +174,17 @@ def arm_rows(description: Description) -> list[dict[str, str]]:
             "arm": arm.name,
             "users": f"{arm.users:,}",
             "share": f"{arm.share:.4f}",
-            "rate, 95 % interval": _percent(arm.rate, ""),
-            "effect, 95 % interval": "" if arm.effect is None else _percent(arm.effect, "+"),
+            **_arm_figures(arm, description.kind),
         }
         for arm in description.arms
     ]
+
+
+def _arm_figures(arm: Arm, kind: str) -> dict[str, str]:
+    """The rate of an arm, or its mean value, and the effect."""
+    shown, name = (_amount, "value each") if kind == Kind.AMOUNT else (_percent, "rate")
+    effect = "" if arm.effect is None else shown(arm.effect, "+")
+    return {f"{name}, 95 % interval": shown(arm.rate, ""), "effect, 95 % interval": effect}
 
 
 def balance_rows(balance: Balance) -> list[dict[str, str]]:
@@ -191,8 +220,22 @@ def needs_of(spec: Spec) -> str:
     return "history" if spec.needs_history else ""
 
 
-def _ranged(value: float, interval: Limits) -> str:
-    return f"{value:,.1f} ({interval.low:,.1f} to {interval.high:,.1f})"
+def _ranged(value: float, interval: Limits, kind: str = Kind.CONVERSION) -> str:
+    digits = decimals(kind, value, *interval)
+    ends = f"{interval.low:,.{digits}f} to {interval.high:,.{digits}f}"
+    return f"{value:,.{digits}f} ({ends})"
+
+
+def _caused(one: Evaluation, line: Estimate | None) -> dict[str, str]:
+    """What was caused, and what each cost or, in money, what came back for it."""
+    if one.kind != Kind.AMOUNT:
+        return {
+            "incremental (95 %)": _incremental(one, line),
+            "cost of each (95 %)": _cost(one, line),
+        }
+    each = None if line is None else one.return_on_spend(line)
+    returned = "" if each is None else _ranged(each.value, Limits(each.low, each.high), one.kind)
+    return {"caused value (95 %)": _incremental(one, line), "return (95 %)": returned}
 
 
 def _spread(mean: float, deviation: float | None) -> str:
@@ -203,8 +246,10 @@ def _incremental(evaluation: Evaluation, line: Estimate | None) -> str:
     if line is None:
         users = evaluation.effective_users
         why = f"ESS {users:,.1f}, needs {FEWEST_USERS}" if users else "nobody to compare"
+        if users >= FEWEST_USERS:
+            why = "too few amounts"
         return f"withheld: {why}" if evaluation.treated else "treats nobody"
-    return _ranged(line.incremental, Limits(line.low, line.high))
+    return _ranged(line.incremental, Limits(line.low, line.high), evaluation.kind)
 
 
 def _cost(evaluation: Evaluation, line: Estimate | None) -> str:
@@ -234,6 +279,11 @@ def _money(value: float) -> str:
 
 def _count(number: float) -> str:
     return f"{number:,.0f}" if number < 100_000 else f"{number / 1000:,.0f}k"
+
+
+def _amount(estimate: Interval, sign: str) -> str:
+    ends = f"[{estimate.low:{sign},.3f}, {estimate.high:{sign},.3f}]"
+    return f"{estimate.value:{sign},.3f} {ends}"
 
 
 def _percent(estimate: Interval, sign: str) -> str:

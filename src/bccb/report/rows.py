@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+from bccb.outcome import Kind
+
 Row: TypeAlias = Mapping[str, Any]  # of a table: cells by the names of the columns
 
 WORST = "▾"  # beside the worst figure of a row: colour is never alone
@@ -32,6 +34,17 @@ def joined(cells: Row) -> dict[str, Any]:
             if name not in partners.values()
         }
     return result
+
+
+def decimals(kind: str, *values: float) -> int:
+    """How many decimals figures have: conversions one, money two, and none from 100 on.
+
+    >>> decimals("conversion", 2.5), decimals("amount", 2.5), decimals("amount", -25_000.0)
+    (1, 2, 0)
+    """
+    if kind != Kind.AMOUNT:
+        return 1
+    return 0 if max(map(abs, values)) >= 100.0 else 2
 
 
 def split(rows: Sequence[Row], by: str) -> list[tuple[str, list[Row]]]:

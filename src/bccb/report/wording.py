@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bccb.caused import Caused
 from bccb.data import costs
 from bccb.evaluate.advice import Advice, Rival
 from bccb.evaluate.planning import Plan
-from bccb.evaluate.rivals import rival_of
+from bccb.evaluate.rivals import rival_of, rivals_of
 from bccb.evaluate.statistics import Limits
 from bccb.intervals import Interval
-from bccb.policies import CHEAPEST_FIRST, DEFAULT, NAIVE, RESPONSE_FIRST, spec_of
+from bccb.outcome import Kind
+from bccb.policies import CHEAPEST_FIRST, DEFAULT, NAIVE, RESPONSE_FIRST, spec_of, takes
 from bccb.report.paying import (
     CHARGE_ESTIMATED,
     UNSPENT,
@@ -17,6 +20,7 @@ from bccb.report.paying import (
     payment_lines,
     price_of,
 )
+from bccb.report.rows import decimals
 
 MATTERS = {
     "effects matter": "Effects matter here",
@@ -30,9 +34,8 @@ def sentence(advice: Advice) -> str:
     """What to use, what it is expected to cause, and how much more than others."""
     choice, setting = advice.choice, advice.setting
     own, runner_up = advice.rival(choice.leading), advice.rival(choice.runner_up)
-    what = f"{setting.outcome or 'conversion'}s"
     size = f"with {setting.budget:,.0f} for {setting.users:,} users"
-    caused = f"{own.incremental:,.1f} {what} {_range(advice.incremental)}"
+    caused = f"{_caused(advice, own.incremental)} {_range(advice.incremental, _digits(advice))}"
     if setting.scale > 1:
         caused += f", measured on {setting.measured_users:,} users and scaled to {setting.users:,}"
     if choice.recommended is None:
@@ -41,11 +44,12 @@ def sentence(advice: Advice) -> str:
         return f"{text}, and is expected to cause {caused}."
     text = f"Use {own.policy}: {size} it is expected to cause {caused}"
     if not advice.is_distinct:
-        text += f". No policy is clearly better here: it is {_against(runner_up)}"
+        text += f". No policy is clearly better here: it is {_against(runner_up, _digits(advice))}"
         return f"{text}, and named{_reason(advice)}."
-    text += f", {_against(runner_up)}, the best of the others"
+    digits = _digits(advice)
+    text += f", {_against(runner_up, digits)}, the best of the others"
     if CHEAPEST_FIRST not in (own.policy, runner_up.policy):
-        text += f", and {_against(advice.rival(CHEAPEST_FIRST))}, the simplest"
+        text += f", and {_against(advice.rival(CHEAPEST_FIRST), digits)}, the simplest"
     if choice.recommended != choice.best:
         text += (
             f". It is as good as the best, as far as these data show, and chosen{_reason(advice)}"
@@ -53,15 +57,29 @@ def sentence(advice: Advice) -> str:
     return f"{text}."
 
 
+def amounts_lines(kind: str, asked: Sequence[str]) -> list[str]:
+    """What values are, and which of the policies asked for cannot decide by them."""
+    if kind != Kind.AMOUNT:
+        return []
+    lines = [
+        "Outcomes are amounts: caused value is what the treatments brought in more, and return "
+        "is the return on spend, that value for each unit of money spent."
+    ]
+    blind = [name for name in asked if not takes(name, kind)]
+    if blind:
+        lines.append(f"Left out, because they learn rates and not amounts: {', '.join(blind)}.")
+    return lines
+
+
 def worth_lines(advice: Advice) -> list[str]:
     """Whether learning effects pays here, and which policies are worse than ignoring them."""
-    lines, worth = [], advice.worth
+    lines, worth, digits = [], advice.worth, _digits(advice)
     if worth is not None:
         low, high = worth.interval
         lines.append(
             f"{MATTERS[worth.verdict]}: compared with {worth.rival}, the better of the policies "
-            f"that ignore them, {worth.policy} causes {worth.gain:+,.1f} "
-            f"({low:+,.1f} to {high:+,.1f})."
+            f"that ignore them, {worth.policy} causes "
+            f"{worth.gain:+,.{digits}f} ({low:+,.{digits}f} to {high:+,.{digits}f})."
         )
     for naive in NAIVE:
         behind = [rival.policy for rival in advice.rivals if naive in rival.clearly_behind]
@@ -140,41 +158,63 @@ def plan_remarks(plan: Plan) -> list[str]:
     return lines
 
 
-def caused_lines(caused: Caused) -> list[str]:
+def caused_lines(caused: Caused, kind: str = Kind.CONVERSION) -> list[str]:
     """What treatments caused, by a model and without one, with one sentence on how they differ."""
     lines = []
     if caused.estimated is not None:
-        lines.append(f"Caused, estimated: {_figure(caused.estimated)}, if the model is right.")
-    if caused.measured is None:
+        said = _figure(caused.estimated, kind)
+        lines.append(f"Caused, estimated: {said}, if the model is right.")
+    if kind == Kind.AMOUNT:
+        lines.append(
+            "Caused, measured: not given of amounts of money, as without a model it needs a "
+            "largest amount that counts; bccb.make(..., largest=) measures with one."
+        )
+    elif caused.measured is None:
         lines.append(
             "Caused, measured: not known, as the log does not tell that every user had a chance "
             "of being left alone."
         )
     else:
         lines.append(
-            f"Caused, measured: {_figure(caused.measured)}, by the random decisions alone: wide, "
-            "but its 95 % hold however often you look, whatever the model thinks."
+            f"Caused, measured: {_figure(caused.measured, kind)}, by the random decisions "
+            "alone: wide, but its 95 % hold however often you look, whatever the model thinks."
         )
     return lines
 
 
-def _figure(interval: Interval) -> str:
-    return f"{interval.value:,.1f} (95 %: {interval.low:,.1f} to {interval.high:,.1f})"
+def _figure(interval: Interval, kind: str) -> str:
+    digits = decimals(kind, interval.value, interval.low, interval.high)
+    low, high = f"{interval.low:,.{digits}f}", f"{interval.high:,.{digits}f}"
+    return f"{interval.value:,.{digits}f} (95 %: {low} to {high})"
 
 
-def _against(rival: Rival) -> str:
+def _digits(advice: Advice) -> int:
+    """How many decimals the figures have."""
+    return decimals(advice.setting.kind, advice.rivals[0].incremental, *advice.incremental)
+
+
+def _caused(advice: Advice, incremental: float) -> str:
+    """What is caused: so many conversions, or so much value."""
+    if advice.setting.kind == Kind.AMOUNT:
+        return f"a value of {incremental:,.{_digits(advice)}f}"
+    return f"{incremental:,.1f} {advice.setting.outcome or 'conversion'}s"
+
+
+def _against(rival: Rival, digits: int) -> str:
     """How the recommended policy stands to another."""
-    if rival.interval.low > 0:
-        return f"{rival.behind:,.1f} more {_range(rival.interval)} than {rival.policy}"
-    if rival.interval.high < 0:
-        fewer = Limits(-rival.interval.high, -rival.interval.low)
-        return f"{-rival.behind:,.1f} fewer {_range(fewer)} than {rival.policy}"
-    difference = f"{rival.behind:+,.1f}, {rival.interval.low:,.1f} to {rival.interval.high:,.1f}"
+    behind, (low, high) = rival.behind, rival.interval
+    if low > 0:
+        return f"{behind:,.{digits}f} more {_range(rival.interval, digits)} than {rival.policy}"
+    if high < 0:
+        fewer = _range(Limits(-high, -low), digits)
+        less = "fewer" if digits == 1 else "less"
+        return f"{-behind:,.{digits}f} {less} {fewer} than {rival.policy}"
+    difference = f"{behind:+,.{digits}f}, {low:,.{digits}f} to {high:,.{digits}f}"
     return f"not clearly different from {rival.policy} ({difference})"
 
 
-def _range(interval: Limits) -> str:
-    return f"({interval.low:,.1f} to {interval.high:,.1f})"
+def _range(interval: Limits, digits: int) -> str:
+    return f"({interval.low:,.{digits}f} to {interval.high:,.{digits}f})"
 
 
 def _reason(advice: Advice) -> str:
@@ -194,8 +234,11 @@ def remarks(advice: Advice) -> list[str]:
     setting = advice.setting
     lines = _simulated(advice) if setting.outcome else _logged(advice)
     lines += payment_lines(
-        setting.payment, [(rival.policy, setting.budget, rival.spend) for rival in advice.rivals]
+        setting.payment,
+        [(rival.policy, setting.budget, rival.spend) for rival in advice.rivals],
+        setting.kind,
     )
+    lines += amounts_lines(setting.kind, rivals_of(setting.measured_history))
     if setting.payment.on_conversion:
         lines.append(CHARGE_ESTIMATED)
     lines.append(
@@ -260,7 +303,7 @@ def code(advice: Advice) -> list[str]:
     if advice.recommended is None:
         return []
     several = f", treatments={setting.treatments}" if setting.treatments > 1 else ""
-    several += arguments_of(setting.payment)
+    several += arguments_of(setting.payment, setting.kind)
     yours = "  # as many features as you have" if setting.outcome else ""
     lines = [
         f'policy = bccb.make("{advice.recommended}", budget={setting.budget:.15g}, '
