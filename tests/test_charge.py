@@ -160,6 +160,22 @@ def test_with_a_cap_nothing_dearer_is_bought_and_money_is_left() -> None:
     assert 0.0 < policy.spent < 250.0
 
 
+def test_while_the_cap_binds_no_more_is_spent_at_random_than_by_the_rule() -> None:
+    """Otherwise decisions at random would pay any price for what they happen to cause."""
+    world = make_world("common", 1_000, 6)
+    given: dict[str, Any] = {
+        "charge": "treatment",
+        "budget": 300.0,
+        "horizon": 1_000,
+        "reserve": 0.5,
+    }
+    free, capped = made(**given), made(**given, cost_cap=0.01)
+    for policy in (free, capped):
+        live(policy, world)
+    assert free.explored > 30.0
+    assert capped.explored <= capped.spent - capped.explored + 1.0
+
+
 @pytest.mark.parametrize("cap", [0.0, -1.0, float("nan"), 1e12])
 def test_a_cap_that_cannot_be_is_refused(cap: float) -> None:
     with pytest.raises(InputError, match="cost_cap is"):

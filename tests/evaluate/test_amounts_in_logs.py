@@ -252,8 +252,8 @@ def test_a_comparison_in_money_has_intervals_and_withholds_what_few_orders_say()
     y = LOG.outcomes.copy()
     y[np.flatnonzero(LOG.actions == 1)[0]] = 1e5
     huge = replace(LOG, outcomes=y)
-    runs = compare(LoggedTrials(huge, LOG.users, 0), ["treat-all"], [1e5], [1, 2])
-    (hit,) = summarise(runs, huge)
+    hits = compare(LoggedTrials(huge, LOG.users, 0), ["treat-all"], [1e5], [1, 2])
+    (hit,) = summarise(hits, huge)
     assert "An order of 100,000 is 9" in hit.withheld
 
 
