@@ -25,6 +25,7 @@ needs_chromium = pytest.mark.skipif(
 
 
 SHOWING = 20_000  # milliseconds for the page
+COMPILING = 300  # seconds, for the first use of a policy
 
 
 MONEY = ("budget", "spent", "reserved", "remaining")
@@ -68,7 +69,7 @@ class Service:
             "seed": 7,
             **other,
         }
-        answer = httpx.post(f"{self.url}/v1/campaigns", json=body, timeout=60)
+        answer = httpx.post(f"{self.url}/v1/campaigns", json=body, timeout=COMPILING)
         assert answer.status_code == 201, answer.text
         return str(answer.json()["id"])
 

@@ -52,10 +52,12 @@ def test_the_form_opens_a_campaign(service: Service, campaign: str, tab: Watched
 
 
 def test_the_form_opens_a_campaign_in_money(service: Service, tab: Watched) -> None:
-    page = tab.page
+    page, amounts = tab.page, {"kind": "amount"}
+    service.create("compiled", policy={"name": "treat-all"}, outcome=amounts)  # before it is timed
     tab.expect_refusals("422")
     page.goto(f"{service.url}/#/new")
     fill_form(page, "20 % off")
+    page.get_by_label("Policy").select_option("treat-all")
     for hidden in ("Largest amount", "Share of the amount"):
         expect(page.get_by_label(hidden)).to_be_hidden()
     page.get_by_label("Outcome", exact=True).select_option("amount")
