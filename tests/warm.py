@@ -16,7 +16,7 @@ import numpy as np
 
 import bccb
 from bccb.data import simulate
-from bccb.data.world import simulate_world
+from bccb.data.world import simulate_world, with_amounts
 from bccb.evaluate.live import live
 from bccb.evaluate.replay import replay
 from bccb.kernels.jit import cache_folder
@@ -25,6 +25,7 @@ from bccb.policies import POLICIES
 PACKAGE = Path(bccb.__file__).parent
 # One policy for each composition, from the last, which compiles longest, to the first.
 COMPOSITIONS = [*{spec.composition: name for name, spec in POLICIES.items()}.values()][::-1]
+IN_MONEY = ["pooled-bayes", "pooled-trees"]  # that tests use most where outcomes are amounts
 
 
 def stamp() -> Path:
@@ -41,6 +42,7 @@ def warm(processes: int) -> None:
     if done.exists():
         return
     with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+        list(pool.map(use_amounts, IN_MONEY))
         list(pool.map(use, COMPOSITIONS))
     done.parent.mkdir(parents=True, exist_ok=True)  # there is none where it cannot be written
     done.touch()
@@ -64,6 +66,15 @@ def use(name: str) -> None:
             policy.fit()
     if not POLICIES[name].composition.fitted:  # the service, where outcomes come late, has none
         bccb.make(name, budget=10, horizon=200, features=12, seed=1, window=9.0).warm()
+
+
+def use_amounts(name: str) -> None:
+    """Decide and learn where outcomes are amounts of money."""
+    world = with_amounts(simulate_world(200, seed=1), variation=0.5, seed=1)
+    live(bccb.make(name, budget=10, horizon=200, features=12, outcome="amount"), world)
+    bccb.make(
+        name, budget=10, horizon=200, features=12, outcome="amount", window=9.0, largest=100.0
+    ).warm()
 
 
 def by_hand(policy: bccb.Policy) -> None:

@@ -186,6 +186,7 @@ def _advised(log: Log, wanted: Wanted, jobs: int) -> str:
             *(wanted.budget, wanted.users, log),
             charge=wanted.charge,
             cost_cap=wanted.cost_cap,
+            share=wanted.share,
             jobs=jobs,
             progress=show,
         )
