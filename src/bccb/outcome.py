@@ -19,8 +19,6 @@ LEAST, MOST = 0.0, 1.0  # 1 is a conversion, 0 is none
 RANGE = f"from {LEAST:g} to {MOST:g}"
 MOST_AMOUNT = 1e9  # of money, in both directions, where outcomes are amounts
 AMOUNT_RANGE = f"a finite amount from {-MOST_AMOUNT:,.0f} to {MOST_AMOUNT:,.0f}"
-MOST_EFFECT = MOST - LEAST  # the difference of two outcomes, in both directions
-EFFECT_RANGE = f"from {-MOST_EFFECT:g} to {MOST_EFFECT:g}"
 
 # Policies learn evidence (gain a, weight b). A known outcome y is the evidence (y, KNOWN_WEIGHT).
 KNOWN_WEIGHT = 1.0
