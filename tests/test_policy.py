@@ -339,7 +339,7 @@ def test_load_refuses_other_formats_and_layouts(tmp_path: Path) -> None:
         parts = dict(file)
     header = json.loads(parts["header"].tobytes())
     for change, message in (
-        ({"format": 99}, f"the format of a saved policy is 99, but must be 6 or {FORMAT}"),
+        ({"format": 99}, f"the format of a saved policy is 99, but must be 6 or 7 or {FORMAT}"),
         ({"composition": {**header["composition"], "estimator": "ridge-pair"}}, "the layout of"),
         ({"composition": {**header["composition"], "estimator": "crystal-ball"}}, "composition is"),
         ({"name": None, "composition": []}, "a saved policy"),

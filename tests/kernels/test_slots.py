@@ -15,7 +15,10 @@ SLOTS = {
     "estimator": {"predict", "learn_estimator", "rate_of", "effect_of", "sum_effects"},
     "explorer": {"explore", "learn_explorer", "reserve", "chance"},
     "pacer": {"note_arrival", "note_unknown", "forecast", "price"},
-    "amounts": {"view_amounts", "learn_amount", "unit_of", "amount_of", "charged_share"},
+    "amounts": {
+        *("view_amounts", "learn_amount", "unlearn_amount"),
+        *("unit_of", "amount_of", "charged_share"),
+    },
 }
 
 
