@@ -15,6 +15,7 @@ run: $(VENV)/lab  ## compare every policy on simulated users
 # Where kernels are called directly: there plain Python can differ from compiled code.
 PLAIN := $(foreach part,kernels estimators explorers pacers,tests/$(part) src/bccb/$(part)) \
 	$(foreach part,ageing drivers estimated fitting machine policies policy,tests/test_$(part).py src/bccb/$(part).py) \
+	$(foreach part,in_money correction,tests/test_$(part).py) \
 	$(foreach part,late proposals,tests/evaluate/test_$(part).py src/bccb/evaluate/$(part).py)
 
 test: $(VENV)/dev  ## everything: lint, types, layers, tests, doctests, the README's examples

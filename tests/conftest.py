@@ -34,8 +34,10 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the long tests, and skip what makes sense only compiled where nothing is."""
+    """Begin with the long tests, and skip what makes sense only compiled, or only plain."""
     items.sort(key=lambda item: item.get_closest_marker("slow_first") is None)  # a stable sort
     for item in items:
         if not COMPILED and item.get_closest_marker("compiled"):
             item.add_marker(pytest.mark.skip(reason="kernels run as plain Python"))
+        if COMPILED and item.get_closest_marker("plain"):
+            item.add_marker(pytest.mark.skip(reason="make plain runs it, where nothing compiles"))

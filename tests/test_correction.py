@@ -13,6 +13,7 @@ from bccb.kernels import counts as count
 from bccb.measured import Measure
 from bccb.policy import Policy, from_bytes
 
+pytestmark = pytest.mark.plain
 WINDOW = 1_000.0
 
 

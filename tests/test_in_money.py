@@ -20,12 +20,13 @@ from bccb.policies import POLICIES
 from bccb.policy import Policy, from_bytes
 from bccb.types import Log
 
-USERS = 1_500
+pytestmark = pytest.mark.plain
+USERS = 1_000
 VISITS = simulate_world(USERS, seed=4, outcome="visit")
 
 
 def make(name: str = "pooled-bayes", **given: Any) -> Policy:
-    settings = {"budget": 75.0, "horizon": USERS, "features": 12, "seed": 4, "outcome": "amount"}
+    settings = {"budget": 50.0, "horizon": USERS, "features": 12, "seed": 4, "outcome": "amount"}
     return bccb.make(name, **{**settings, **given})
 
 
@@ -70,7 +71,7 @@ def test_prices_scores_and_what_was_caused_are_in_currency() -> None:
     assert counted.measured is not None
     assert caused.measured is not None
     assert caused.measured.value == pytest.approx(20.0 * counted.measured.value, rel=1e-3)
-    assert caused.measured.high > 20.0 * counted.measured.high  # the bound is twice as large
+    assert caused.measured.low < 20.0 * counted.measured.low  # the bound is twice as large
 
 
 def test_nothing_is_measured_without_a_largest_amount() -> None:
@@ -100,7 +101,7 @@ def test_late_amounts_are_learned() -> None:
     run = live(policy, world, delays, window=500.0)
     at = policy.counts[count.AT_AMOUNTS]
     assert 10 < policy.memory[at] < (np.asarray(world.draws) < world.rates.max(axis=1)).sum()
-    assert run.spend <= 75.0
+    assert run.spend <= 50.0
 
 
 def test_a_share_of_the_amount_is_charged_at_most_the_cost() -> None:
@@ -136,7 +137,7 @@ def test_a_cap_is_on_the_cost_of_one_unit_of_value() -> None:
     live(capped, equal(20.0))
     decision = capped.decide(np.zeros(12), cost=0.5)
     assert decision.price >= 1.0 / 0.02 - 1e-9
-    assert capped.spent < 0.9 * 75.0
+    assert capped.spent < 0.9 * 50.0
 
 
 def test_saved_and_loaded_it_goes_on_to_the_bit() -> None:

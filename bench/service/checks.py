@@ -174,5 +174,5 @@ def _check_row(book: Book, one: Decision, row: dict[str, Any] | None, faults: Fa
     same = (row["treatment"], row["probability"]) == (treatment, one.answer["probability"])
     if row["status"] not in allowed:
         faults.add("lost", f"{one} stands in the log as {row}")
-    elif not same or (row["status"] == "observed" and row["outcome"] != one.reported):
+    elif not same or (row["status"] == "observed" and row["outcome"] != one.value):
         faults.add("doubled", f"{one} stands in the log as {row}")

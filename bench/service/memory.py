@@ -101,11 +101,18 @@ class Decision:
         return self.charged if self.settled is None else cost_micros(self.settled_cost)
 
     @property
+    def value(self) -> float | None:
+        """The outcome that counts, if there is one."""
+        if self.corrected is not None or self.outcome is None:
+            return self.corrected
+        return float(self.outcome["value"])
+
+    @property
     def charged(self) -> int:
         """Micros that it costs by its outcome; what is held, before that is known."""
         if not self.on_conversion or self.outcome is None:
             return self.held
-        value: float = self.outcome["value"] if self.corrected is None else self.corrected
+        value = self.value or 0.0
         if self.share:
             return min(self.held, round(max(value, 0.0) * self.share))
         return self.held if value != 0.0 else 0
@@ -183,7 +190,7 @@ class Book:
         found = self.known()
         paid = sum(one.paid for one in found)
         final = sum(one.paid for one in found if one.is_final)
-        values = [one.outcome["value"] for one in found if one.outcome is not None]
+        values = [one.value for one in found if one.value is not None]
         conversions = sum(value != 0.0 for value in values) if self.in_money else sum(values)
         counts = {
             "decisions": len(found),

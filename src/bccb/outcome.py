@@ -104,11 +104,16 @@ def variance_bound(mean: N) -> N:
 def kind_by_values(values: npt.NDArray[np.float64]) -> Kind:
     """The kind of a column of outcomes: amounts, where one of them is no conversion.
 
+    Where most that are not 0 are 1, it is a column of conversions with a mistake in it.
+
     >>> kind_by_values(np.array([0.0, 1.0])).value, kind_by_values(np.array([0.0, 19.9])).value
     ('conversion', 'amount')
+    >>> kind_by_values(np.array([0.0, 1.0, 1.0, 7.0])).value
+    'conversion'
     """
     is_rate = bool(((values >= LEAST) & (values <= MOST)).all())
-    return Kind.CONVERSION if is_rate else Kind.AMOUNT
+    ones = 2 * np.count_nonzero(values == MOST) >= np.count_nonzero(values)
+    return Kind.CONVERSION if is_rate or ones else Kind.AMOUNT
 
 
 def typical_size(values: npt.NDArray[np.float64], kind: str) -> float:

@@ -61,7 +61,7 @@ def test_a_third_text_among_outcomes_is_named(tmp_path: Path) -> None:
     message = (
         "outcome column 'sale' in row 9 is 'Perhaps', but must be '(no|yes)' or '(no|yes)', as in "
         "the other rows, because an outcome has two values at most; or the column must hold "
-        "numbers from 0 to 1"
+        "numbers"
     )
     with pytest.raises(InputError, match=message):
         read_log(path, Columns("arm", "none", "sale", cost=1.0))

@@ -57,7 +57,7 @@ def test_a_row_holds_shares_of_what_the_oracle_causes() -> None:
     assert json.dumps(row)
     assert 0.0 < row["amounts"] < 1.0
     assert 0.0 < row["rates"] < 1.0
-    assert 0.0 < row["oracle_of_rates"] < 1.0
+    assert 0.0 < row["ceiling"] < 1.0
     (hit,) = Valued(3, USERS, Stream("visit", 1, 1.0, WITH_HUGE), "pooled-bayes").make()
     assert hit["rates"] == row["rates"]
 
@@ -81,19 +81,17 @@ def test_every_kind_of_users_is_planned() -> None:
 def line(variation: float, gain: float, orders: str = USUAL, amounts: float = 0.9) -> Record:
     row: Record = {"outcome": "visit", "users": 10, "variation": variation, "orders": orders}
     row |= {"amounts": amounts, "rates": 0.9, "gain": gain, "gain_se": 0.001}
-    return {**row, "oracle_of_rates": 0.7}
+    return {**row, "ceiling": 0.7}
 
 
 def test_rows_are_means_over_seeds() -> None:
     own = {"outcome": "visit", "users": 10, "variation": 0.5, "orders": USUAL}
     rows = [
-        {**own, "amounts": 0.8, "rates": 0.7, "oracle_of_rates": 0.9},
-        {**own, "amounts": 0.6, "rates": 0.7, "oracle_of_rates": 0.7},
+        {**own, "amounts": 0.8, "rates": 0.7, "ceiling": 0.9},
+        {**own, "amounts": 0.6, "rates": 0.7, "ceiling": 0.7},
     ]
     (made,) = amounts_table(rows)
-    assert (made["amounts"], made["rates"], made["oracle_of_rates"]) == pytest.approx(
-        (0.7, 0.7, 0.8)
-    )
+    assert (made["amounts"], made["rates"], made["ceiling"]) == pytest.approx((0.7, 0.7, 0.8))
     assert made["gain"] == pytest.approx(0.0)
     assert made["gain_se"] == pytest.approx(np.std([0.1, -0.1], ddof=1) / np.sqrt(2))
     for name in made:

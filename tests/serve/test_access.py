@@ -37,6 +37,7 @@ SCOPES = {
     ("post", "/v1/campaigns/{campaign_id}/outcomes"): "decide",
     ("put", "/v1/campaigns/{campaign_id}/decisions/{decision_id}/outcome"): "decide",
     ("post", "/v1/campaigns/{campaign_id}/decisions/{decision_id}/cancel"): "decide",
+    ("post", "/v1/campaigns/{campaign_id}/decisions/{decision_id}/correct"): "decide",
     ("post", "/v1/campaigns/{campaign_id}/decisions/{decision_id}/settle"): "decide",
 }
 ROUTES = pytest.mark.parametrize(("method", "path"), SCOPES, ids=lambda part: str(part))

@@ -51,6 +51,7 @@ def test_a_campaign_is_reported_as_it_was_asked_for(service: Service) -> None:
         "conversions": 0.0,
         "median_delay_seconds": None,
         "too_late": 0,
+        "corrections": 0,
         "caused": NOTHING,
         "fits": 0,
         "fitted_at": None,

@@ -119,7 +119,7 @@ def charged_for(
 
     >>> log = Log(np.zeros((2, 1)), [1, 0], [1, 1], np.full((2, 1), 2 * 10**6))
     >>> rows, half = np.array([0, 1]), np.full(2, 0.5)
-    >>> charged_for(log, rows, np.array([1, 1]), half, np.full(2, 0.1)).tolist()
+    >>> charged_for(log, rows, np.array([1, 1]), half, np.full(2, 0.1)).round(9).tolist()
     [3.8, 0.2]
     """
     followed = log.actions[rows] == actions

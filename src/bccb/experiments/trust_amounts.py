@@ -84,7 +84,7 @@ class Valued:
         actions = drive(same, order, counted.features, counted.micros, KNOWN, outcomes).actions
         row: Record = {"seed": self.seed, "users": self.users, **self.stream._asdict()}
         row |= {"amounts": ours / most, "rates": value_of(actions, world) / most}
-        return [{**row, "oracle_of_rates": value_of(by_rates(world, budget), world) / most}]
+        return [{**row, "ceiling": value_of(by_rates(world, budget), world) / most}]
 
     def _fresh(self, world: World, budget: float) -> Policy:
         return make(
@@ -186,8 +186,9 @@ def amounts_table(rows: Sequence[Row]) -> list[Record]:
         line: Record = dict(zip(keys, kind, strict=True))
         ours, counting = _over(own, "amounts"), _over(own, "rates")
         line |= {"amounts": float(ours.mean()), "rates": float(counting.mean())}
-        line |= {"gain": float((ours - counting).mean()), "gain_se": _error(ours - counting)}
-        made.append({**line, "oracle_of_rates": float(_over(own, "oracle_of_rates").mean())})
+        gain, error = float((ours - counting).mean()), _error(ours - counting)
+        line |= {"gain": round(gain, 4), "gain_se": round(error, 4)}
+        made.append({**line, "ceiling": float(_over(own, "ceiling").mean())})
     return made
 
 
@@ -204,7 +205,7 @@ def takes_what_differs(table: Sequence[Row], count: int) -> Claim:
     """Where amounts differ, learning them pays."""
     text = "where features tell most, it gains a third of what separates the two oracles"
     own = [row for row in table if row["variation"] == VARIATIONS[-1] and row["orders"] == USUAL]
-    apart = [1.0 - row["oracle_of_rates"] for row in own]
+    apart = [1.0 - row["ceiling"] for row in own]
     shares = [row["gain"] / gap for row, gap in zip(own, apart, strict=True)]
     margins = [
         (row["gain"] - AHEAD * gap, row["gain_se"]) for row, gap in zip(own, apart, strict=True)

@@ -264,7 +264,7 @@ TRUST = Study(
             "Each figure is a share of what an oracle causes in money that knows what each user is "
             f"worth, the mean over seeds. amounts is {DEFAULT} made for amounts, rates the same "
             "policy that counts conversions, gain their difference ± its standard error, and "
-            "oracle of rates the oracle that takes every conversion for the same. In the last row "
+            "ceiling the oracle that takes every conversion for the same. In the last row "
             "one user orders for 100,000, whether treated or not.",
             plan=trust_amounts.every_stream,
             table=lambda setup, results: trust_amounts.amounts_table(

@@ -100,7 +100,7 @@ COLUMNS: Mapping[str, Column] = MappingProxyType(
         "orders": Column("the amounts in the stream", text=True),
         "amounts": Column("share of the oracle's value in money, learning amounts"),
         "rates": Column("the same, counting conversions"),
-        "oracle_of_rates": Column("the same, of the oracle that counts conversions"),
+        "ceiling": Column("the same, of the oracle that counts conversions"),
         "spent": Column("share of the budget that was spent"),
         "cap": Column("the most that one more conversion may cost"),
         "relative_cost": Column("money spent for each caused conversion, as a share of the cap"),

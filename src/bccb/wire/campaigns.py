@@ -255,7 +255,6 @@ class Campaign(Answer, frozen=True):
         int,
         Meta(description="Conversions that were reported after their window: not learned."),
     ]
-    corrections: Annotated[int, Meta(description="Outcomes that were corrected.")]
     caused: Annotated[
         Caused | None,
         Meta(description="What the treatments caused; null in lists, and in shadow campaigns."),
@@ -303,6 +302,7 @@ class Campaign(Answer, frozen=True):
             "outcomes are conversions."
         ),
     ] = None
+    corrections: Annotated[int, Meta(description="Outcomes that were corrected.")] = 0
 
 
 class CampaignList(Answer, frozen=True):

@@ -104,6 +104,6 @@ def test_the_reference_of_the_api_renders_without_the_internet(
     service: Service, tab: Watched
 ) -> None:
     tab.page.goto(f"{service.url}/docs")
-    expect(tab.page.locator(".operation")).to_have_count(20)
+    expect(tab.page.locator(".operation")).to_have_count(21)
     tab.page.locator("#decide_post summary").click()
     expect(tab.page.get_by_text("Decide on one user, or on a list")).to_be_visible()
