@@ -109,6 +109,8 @@ class Service:
             return self.decide(body)
         if path.endswith("/outcomes"):
             return [self.take(one["decision_id"], one) for one in body]
+        if path.endswith("/correct"):
+            return {"decision_id": path.split("/")[-2], "status": "recorded", **body}
         if path.endswith("/outcome"):
             return self.take(path.split("/")[-2], body)
         if path.endswith(("/cancel", "/settle")):

@@ -186,7 +186,7 @@ def test_both_clients_have_every_call_with_its_documentation() -> None:
         and str(function.__annotations__.get("return")).startswith("Call[")
         and not name.startswith("_")
     }
-    assert len(built) == 18
+    assert len(built) == 19
     for client in (Client, AsyncClient):
         for name, function in built.items():
             method = getattr(client, name)

@@ -52,6 +52,7 @@ def test_every_call_that_changes_something_repeats_itself_word_for_word(
         lambda: client.report_outcome("c1", "a", 1),
         lambda: client.report_outcomes("c1", [Outcome("b", 0), Outcome("c", 1, "email")]),
         lambda: client.cancel("c1", "a"),
+        lambda: client.correct("c1", "a", 0),
         lambda: client.settle("c1", "a", "0.61"),
         lambda: client.add_budget("c1", 5),
         lambda: client.pause("c1"),

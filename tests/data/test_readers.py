@@ -253,12 +253,15 @@ def test_an_arm_without_complete_rows_is_refused(saved: Callable[..., Path]) -> 
     ("changes", "columns", "message"),
     [
         (
-            {"sale": [0, 1, 2, 0, 0, 0]},
+            {"sale": [0, 9, 2, 0, 0, 0]},
             {"kind": "conversion"},
-            "outcome column 'sale' in row 3 is 2.0, but must be from 0 to 1",
+            "outcome column 'sale' in row 2 is 9.0, but must be from 0 to 1",
         ),
+        # a mistake in a column of conversions does not make amounts of them
+        ({"sale": [0, 1, 2, 0, 0, 0]}, {}, "outcome column 'sale' in row 3 is 2.0, but must be fr"),
+        ({"sale": [0, 1, -1, 0, 0, 0]}, {}, "outcome column 'sale' in row 3 is -1.0, but must be"),
         (
-            {"sale": [0, 1, -2e9, 0, 0, 0]},
+            {"sale": [0, 5, -2e9, 0, 0, 0]},
             {},
             "'sale' in row 3 is -2000000000.0, but must be a finite amount from -1,000,000,000 to",
         ),
@@ -300,7 +303,7 @@ def test_values_that_make_no_log_are_refused(
         read_log(saved(**changes), replace(COLUMNS, **columns))
 
 
-@pytest.mark.parametrize("amounts", [[0, 19.9, 0, 0, 2500, 0], [0, 1, -1, 0, 0, 0]])
+@pytest.mark.parametrize("amounts", [[0, 19.9, 0, 0, 2500, 0], [0, 5, -1, 0, 0, 0]])
 def test_numbers_that_are_no_rates_are_amounts_of_money(
     saved: Callable[..., Path], amounts: list[float]
 ) -> None:
