@@ -77,9 +77,12 @@ def test_a_trial_becomes_a_campaign_whose_first_call_is_answered(
     assert campaign.encoding[1].levels[0] in ("Bob's", "plus")
     assert not campaign.needs_history
     assert f"{url}/#/campaigns/{id_}" in out
-    curl = shlex.split(out[out.index("curl") :])
-    answer = json.loads(subprocess.run(curl, capture_output=True, check=True).stdout)
-    assert (answer["decision_id"], answer["act"]) == ("first", True)
+    calls = [shlex.split(line) for line in out.splitlines() if line.startswith("curl")]
+    decision, outcome = (
+        json.loads(subprocess.run(call, capture_output=True, check=True).stdout) for call in calls
+    )
+    assert (decision["decision_id"], decision["act"]) == ("first", True)
+    assert outcome == {"decision_id": "first", "value": 0.0, "status": "recorded"}
 
     again = run(capsys, *asked, "--url", url, "--window", "60")
     assert (again[0], again[1]) == (0, out)  # the same campaign, which has decided by now

@@ -116,6 +116,8 @@ def command(
         out.print(f"the page: {page_of(client, campaign)}", highlight=False, soft_wrap=True)
         out.print("a first decision:", highlight=False)
         out.print(_curl(client, campaign, log, with_key=key is not None), soft_wrap=True)
+        out.print("and its outcome, without which the log stays open:", highlight=False)
+        out.print(_outcome_curl(client, campaign, with_key=key is not None), soft_wrap=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +183,7 @@ def _taken(name: str) -> BccbError:
 def _advised(log: Log, wanted: Wanted, jobs: int) -> str:
     """The policy that is recommended for these users, with the reason on a line."""
     assert wanted.users is not None
-    with progress_bar("choosing a policy:") as show:
+    with progress_bar("choosing a policy") as show:
         advice = advise(
             *(wanted.budget, wanted.users, log),
             charge=wanted.charge,
@@ -254,8 +256,17 @@ def _curl(client: Client, campaign: Campaign, log: Log, with_key: bool) -> str:
         "features": encoding.values(log.features[0].tolist()),
         "costs": {name: as_text(micros) for name, micros in costs},
     }
-    headers = "-H 'content-type: application/json'"
-    if with_key:
-        headers += ' -H "authorization: Bearer $BCCB_KEY"'
     where = f"{client.url}/v1/campaigns/{campaign.id}/decisions"
-    return f"curl -s {where} {headers} -d {shlex.quote(json.dumps(body, ensure_ascii=False))}"
+    data = shlex.quote(json.dumps(body, ensure_ascii=False))
+    return f"curl -s {where} {_headers(with_key)} -d {data}"
+
+
+def _outcome_curl(client: Client, campaign: Campaign, with_key: bool) -> str:
+    """A call that reports that this user did not convert."""
+    where = f"{client.url}/v1/campaigns/{campaign.id}/decisions/{EXAMPLE}/outcome"
+    return f"curl -s -X PUT {where} {_headers(with_key)} -d '{{\"value\": 0}}'"
+
+
+def _headers(with_key: bool) -> str:
+    key = ' -H "authorization: Bearer $BCCB_KEY"' if with_key else ""
+    return f"-H 'content-type: application/json'{key}"

@@ -131,7 +131,9 @@ def _odds(log: Log) -> Floats:
     """How much likelier each action was than being left alone: (1, K+1), or a row for each user."""
     for arm, share in enumerate(log.shares.tolist()):
         if not share or (arm == 0 and not (log.actions == 0).any()):
-            raise InputError(f"the share of arm {arm} in the log", 0, "above 0")
+            name = f" ({log.treatment_names[arm - 1]})" if arm else ""
+            allowed = "above 0: nobody can be compared with users that the log does not have"
+            raise InputError(f"the share of arm {arm}{name} in the log", 0, allowed)
     if log.probabilities is None:
         return np.atleast_2d(log.shares / log.shares[0])
     if log.treatments > 1:
