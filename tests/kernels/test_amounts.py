@@ -22,6 +22,7 @@ from bccb.kernels.amounts import (
     learn_amount,
     sound,
     unit_of,
+    unlearn_amount,
     variance_of,
 )
 from bccb.kernels.linalg import invert
@@ -143,6 +144,26 @@ def test_a_share_of_the_amount_up_to_a_ceiling_costs_its_mean() -> None:
         reference = np.minimum(share * y, most).mean()
         assert charged_share(amounts, z, 1, share, most) == pytest.approx(reference, rel=1e-3)
     assert charged_share(fresh(), z, 1, 0.2, 3.0) == 3.0  # before the first amount
+
+
+@pytest.mark.parametrize("n", [1, 5, 20, 40, 100])
+def test_what_is_taken_back_leaves_the_rest_sound(n: int) -> None:
+    """Also where features were scaled otherwise when the amount was learned."""
+    rng, amounts = np.random.default_rng(n), fresh()
+    rows = [np.append(0.1 * rng.normal(size=3), 1.0) for _ in range(n)]
+    for z in rows:
+        learn_amount(amounts, z, 0, 20.0)
+    for z in rows:
+        unlearn_amount(amounts, np.append(30.0 * z[:3], 1.0), 0, 20.0)
+        amounts.due[0] = 0.0
+        learn_amount(amounts, np.append(rng.normal(size=3), 1.0), 1, 30.0)
+        assert sound(np.concatenate([np.ravel(part) for part in amounts]), 3, 1)
+        assert 1.0 < unit_of(amounts) < 500.0
+    assert amounts.seen[0] == n
+
+
+def test_a_matrix_that_is_not_positive_definite_is_told() -> None:
+    assert invert(np.array([[1.0, 2.0], [2.0, 1.0]])) == math.inf
 
 
 def test_the_variance_of_a_sum_holds() -> None:

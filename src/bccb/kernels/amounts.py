@@ -159,12 +159,17 @@ def learn_amount(amounts: Amounts, z: Floats, arm: int, y: float) -> None:
 
 @jit
 def unlearn_amount(amounts: Amounts, z: Floats, arm: int, y: float) -> None:
-    """Take an amount back that was learned; what it was cut to may have changed since."""
-    if y == 0.0 or amounts.weight[0] < 2.0:
+    """Take an amount back that was learned; what it was cut to may have changed since.
+
+    Of the first amounts most is forgotten already.
+    """
+    if y == 0.0 or amounts.seen[0] < 1.0:
         return
-    amounts.negative[0] -= 1.0 if y < 0.0 and amounts.negative[0] > 0.0 else 0.0
+    if amounts.seen[0] > EARLY[-1]:
+        add(amounts, z, arm, cut(amounts, z, arm, y), -1.0)
     amounts.seen[0] -= 1.0
-    add(amounts, z, arm, cut(amounts, z, arm, y), -1.0)
+    lower = y < 0.0 or amounts.negative[0] > amounts.seen[0]
+    amounts.negative[0] -= 1.0 if lower and amounts.negative[0] > 0.0 else 0.0
 
 
 @jit
@@ -176,6 +181,19 @@ def fade(amounts: Amounts) -> None:
     for i in range(amounts.products.shape[0]):
         for j in range(amounts.products.shape[0]):
             amounts.products[i, j] *= FADING
+
+
+@jit
+def forget(amounts: Amounts) -> None:
+    """Begin with new moments, and keep the typical amount.
+
+    Features are scaled anew all the time. So what was taken back can be more than what was learned.
+    """
+    for part in (amounts.weight, amounts.squares, amounts.sums, amounts.slopes, amounts.arms):
+        fill(part, 0.0)
+    for i in range(amounts.products.shape[0]):
+        fill(amounts.products[i], 0.0)
+        fill(amounts.covariance[i], 0.0)
 
 
 @jit
@@ -195,7 +213,7 @@ def solve(amounts: Amounts) -> None:
             own = spread if i < d else LEVEL_SPREAD if i == d else ARM_SPREAD
             S[i, i] += 1.0 / own**2
         evidence -= invert(S)
-        left = ROWS * NOISE + amounts.squares[0]
+        left = ROWS * NOISE + max(amounts.squares[0], 0.0)
         for i in range(m):
             theta[i] = row_dot(S, i, amounts.sums)
             left -= theta[i] * amounts.sums[i]
@@ -203,6 +221,9 @@ def solve(amounts: Amounts) -> None:
         evidence -= (n + ROWS) * math.log(amounts.noise[0])
         if trial < len(SPREADS) and evidence > best:
             best, chosen = evidence, trial
+        if trial == len(SPREADS) - 1 and best == -math.inf:
+            forget(amounts)
+            return
     for i in range(m):
         for j in range(m):
             S[i, j] *= amounts.noise[0]

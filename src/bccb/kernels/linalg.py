@@ -100,12 +100,14 @@ def downdate(inverse: Floats, b: float, z: Floats, column: Floats) -> None:
 
 @jit
 def invert(A: Floats) -> float:
-    """A <- A^-1, for a positive definite A; returns log |A|.
+    """A <- A^-1, for a positive definite A; returns log |A|, or infinity where A is another.
 
     Gauss and Jordan, who need no pivoting here.
     """
     m, logarithm = A.shape[0], 0.0
     for k in range(m):
+        if A[k, k] <= 0.0:
+            return math.inf
         logarithm += math.log(A[k, k])
         pivot = 1.0 / A[k, k]
         A[k, k] = 1.0
