@@ -100,6 +100,14 @@ def test_before_the_first_amount_a_conversion_is_worth_one_unit() -> None:
     assert math.log(unit_of(amounts)) == pytest.approx(math.log(50.0), abs=0.6)
 
 
+@pytest.mark.parametrize("amount", [5e-324, 1e-12, 1e9])
+def test_any_amount_leaves_the_unit_within_bounds(amount: float) -> None:
+    amounts = fresh()
+    for sign in (1.0, -1.0, 1.0, -1.0):
+        learn_amount(amounts, np.ones(4), 0, sign * amount)
+        assert 1e-10 < unit_of(amounts) <= 1e9
+
+
 @pytest.mark.parametrize("at", [0, 20, 150])
 def test_one_huge_order_moves_little(at: int) -> None:
     with_it, without = fresh(), fresh()

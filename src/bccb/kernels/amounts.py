@@ -39,7 +39,7 @@ FARTHEST = 5.0  # standard deviations at which features are cut
 REACH = 3.0  # of the logarithm of an amount, relative to the unit
 EARLY, FADING = (8.0, 16.0, 32.0), 0.25  # after so many amounts, what is kept of them
 SHARE = 0.125  # more rows, and the moments are solved again
-LEAST_NOISE, LEAST_SURPLUS = 1e-6, 1e-3
+LEAST_AMOUNT, LEAST_NOISE, LEAST_SURPLUS = 1e-6, 1e-6, 1e-3
 
 
 class Amounts(NamedTuple):
@@ -106,8 +106,8 @@ def surplus(amounts: Amounts) -> float:
 @jit
 def unit_of(amounts: Amounts) -> float:
     """The typical amount of a conversion, without its sign: exp(c + s^2 / 2); 1 at first."""
-    middle = math.exp(amounts.level[0] + 0.5 * amounts.noise[0])
-    return float(min(middle, MOST_AMOUNT) * max(abs(surplus(amounts)), LEAST_SURPLUS))
+    log = min(amounts.level[0] + 0.5 * amounts.noise[0], math.log(MOST_AMOUNT))
+    return float(math.exp(log) * max(abs(surplus(amounts)), LEAST_SURPLUS))
 
 
 @jit
@@ -117,11 +117,17 @@ def amount_of(amounts: Amounts, z: Floats, arm: int) -> float:
 
 
 @jit
+def log_of(y: float) -> float:
+    """The logarithm of an amount; those below a millionth count as that."""
+    return math.log(max(abs(y), LEAST_AMOUNT))
+
+
+@jit
 def cut(amounts: Amounts, z: Floats, arm: int, y: float) -> float:
     """The logarithm of an amount, not too far from what is expected."""
     expected = amounts.level[0] + log_relative(amounts, z, arm)
     most = CUT * math.sqrt(amounts.noise[0])
-    return float(expected + min(max(math.log(abs(y)) - expected, -most), most))
+    return float(expected + min(max(log_of(y) - expected, -most), most))
 
 
 @jit
@@ -145,7 +151,7 @@ def learn_amount(amounts: Amounts, z: Floats, arm: int, y: float) -> None:
     amounts.seen[0] += 1.0
     amounts.negative[0] += 1.0 if y < 0.0 else 0.0
     if amounts.noise[0] == 0.0:
-        log = math.log(abs(y))
+        log = log_of(y)
         amounts.noise[0] = NOISE
     else:
         log = cut(amounts, z, arm, y)
