@@ -127,15 +127,16 @@ def check_money(server: Server, books: Iterable[Book], faults: Faults) -> None:
         budget, spent, reserved = money_of(now)
         if now["decisions"] < book.seen:
             faults.add("lost", f"{book.seen} decisions were shown, now {now}")
-        if spent + reserved > budget or expected["paid"] > expected["budget"]:
+        free = 0  # what windows that passed may have returned
+        if book.expires and book.on_conversion:
+            free = sum(one.paid for one in book.known() if one.is_free)
+        if spent + reserved > budget or expected["paid"] - free > expected["budget"]:
             faults.add("overspent", f"{now}, by the answers {expected}")
         found = {**expected, "budget": budget, "paid": spent + reserved}
         counts = ("decisions", "conversions", "too_late", *(["value"] if book.in_money else []))
         found |= {name: now[name] for name in counts}
-        if book.expires and book.on_conversion:  # windows that passed have returned money
-            returned = expected["paid"] - (spent + reserved)
-            if 0 <= returned <= sum(one.paid for one in book.known() if one.is_free):
-                found["paid"] = expected["paid"]
+        if 0 <= expected["paid"] - (spent + reserved) <= free:
+            found["paid"] = expected["paid"]
         if not book.expires:
             found["spent"] = spent
             expected["pending"], found["pending"] = book.pending(), now["pending"]

@@ -245,7 +245,7 @@ class Book:
         row = self.find(id_)
         if row.status == "cancelled" or row.answer["treatment"] is None:
             raise Refused(409)
-        if self.on_conversion and not row.value:
+        if row.settled is None and self.on_conversion and not row.value:
             raise Refused(409)
         if micros(cost) > row.cost:
             raise Refused(422)

@@ -68,6 +68,8 @@ def test_a_cost_that_was_settled_stays(service: Service) -> None:
     service.outcome(id_, "a", 1)
     service.done(f"{id_}/decisions/a/settle", {"cost": "1.25"})
     correct(service, id_, "a", 0)
+    again = service.done(f"{id_}/decisions/a/settle", {"cost": "1.25"})
+    assert again["spent"] == "1.25"
     assert service.money(id_) == ("1.25", "0.00", "8.75")
     check_fold(service, id_)
 

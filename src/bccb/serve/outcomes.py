@@ -225,7 +225,8 @@ def settle(books: Books, at: int, campaign_id: str, decision: str, cost: str) ->
         raise conflict("decision-cancelled", f"decision {decision!r} was cancelled")
     if not known.decision.action:
         raise conflict("not-treated", f"decision {decision!r} was to leave the user alone")
-    if campaign.machine.charges_on_conversion and not _has_converted(known):
+    on_conversion = campaign.machine.charges_on_conversion
+    if known.settlement is None and on_conversion and not _has_converted(known):
         detail = f"costs are charged on conversion, and decision {decision!r} has none"
         raise conflict("not-converted", f"{detail}: it costs nothing")
     if micros > reserved:
