@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -9,6 +10,8 @@ import numba
 import pytest
 from hypothesis import settings
 from warm import warm
+
+from bccb.cli import main
 
 COMPILED = not cast("Any", numba.config).DISABLE_JIT
 
@@ -41,3 +44,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="kernels run as plain Python"))
         if COMPILED and item.get_closest_marker("plain"):
             item.add_marker(pytest.mark.skip(reason="make plain runs it, where nothing compiles"))
+
+
+@pytest.fixture
+def run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """How a command ends, and what it prints, without line breaks."""
+
+    def command(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["bccb", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        shown = capsys.readouterr()
+        out, err = (" ".join(text.split()) for text in shown)
+        return int(stopped.value.code or 0), out, err
+
+    return command

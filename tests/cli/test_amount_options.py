@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from html import unescape
 from pathlib import Path
@@ -12,8 +11,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from bccb.cli import main
-
 Run = Callable[..., tuple[int, str, str]]
 NAMED = (
     *("--treatment", "arm", "--control", "none", "--outcome", "revenue"),
@@ -21,21 +18,6 @@ NAMED = (
 )
 SHARE = ("--charge", "conversion", "--share", "0.2")
 FEW = ("--seeds", "1,2", "--jobs", "1")
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """How a command ends, and what it prints, without line breaks."""
-
-    def command(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["bccb", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        shown = capsys.readouterr()
-        out, err = (" ".join(text.split()) for text in shown)
-        return int(stopped.value.code or 0), out, err
-
-    return command
 
 
 @pytest.fixture

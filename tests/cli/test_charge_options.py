@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 
 import pytest
 
-from bccb.cli import main
 from bccb.data import write_log
 from bccb.data.worlds import make_world, trial_in
 
@@ -19,21 +17,6 @@ Run = Callable[..., tuple[int, str, str]]
 CHARGED = "Costs are charged on conversion: a treatment costs nothing unless the user converts"
 FEW = ("--users", "1000", "--seeds", "1,2", "--history", "0", "--jobs", "1")
 SOME = ("--policy", "cheapest-first", "--policy", "pooled-bayes", "--policy", "oracle")
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """How a command ends, and what it prints, without line breaks."""
-
-    def command(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["bccb", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        shown = capsys.readouterr()
-        out, err = (" ".join(text.split()) for text in shown)
-        return int(stopped.value.code or 0), out, err
-
-    return command
 
 
 @pytest.fixture

@@ -202,7 +202,7 @@ def _cut(log: Log, budget: float, users: int) -> tuple[LoggedTrials, Setting]:
             what = f"the number of conversions of {name[0].lower()}{name[1:]}"
             raise InputError(what, conversions, allowed)
         if log.amounts and (said := no_support_for_amounts(name, np.ones(len(outcomes)), outcomes)):
-            allowed = f"such that policies can be told apart. {said[0]}"
+            allowed = f"spread over enough orders to compare policies. {said[0]}"
             raise InputError("the value of the trial", f"{outcomes.sum():,.2f}", allowed)
     setting = Setting(
         budget=budget,

@@ -32,7 +32,7 @@ function makeRow(number) {
   return row;
 }
 
-function fillRow(row, arm, rate, axis, tell) {
+function fillRow(row, arm, rate, axis, format) {
   write(row.querySelector("th"), arm.treatment ?? "left alone");
   row.classList.toggle("control", arm.treatment === null);
   figure(row.querySelector(".decisions"), fixed(arm.decisions), arm.decisions);
@@ -40,10 +40,10 @@ function fillRow(row, arm, rate, axis, tell) {
   figure(row.querySelector(".conversions"), conversionsText(arm.conversions), arm.conversions);
   row.classList.toggle("unknown", rate === null);
   const { value, low, high } = rate ?? { value: null, low: null, high: null };
-  const told = (part, none) => (rate === null ? none : tell(part));
-  figure(row.querySelector(".rate"), told(value, arm.outcomes > 0 ? "too early to tell" : "no outcome yet"), value);
-  figure(row.querySelector(".low"), told(low, ""), low);
-  figure(row.querySelector(".high"), told(high, ""), high);
+  const text = (part, none) => (rate === null ? none : format(part));
+  figure(row.querySelector(".rate"), text(value, arm.outcomes > 0 ? "too early to tell" : "no outcome yet"), value);
+  figure(row.querySelector(".low"), text(low, ""), low);
+  figure(row.querySelector(".high"), text(high, ""), high);
   const width = axis.high - axis.low;
   share(row.querySelector(".dot"), "left", (value - axis.low) / width);
   share(row.querySelector(".whisker"), "left", (low - axis.low) / width);
@@ -61,12 +61,12 @@ export function showArms({ campaign, arms }) {
   // All arms with the same decimals, those that the narrowest interval needs.
   const widths = known.map((rate) => scale * (rate.high - rate.low));
   const decimals = decimalsFor(Math.min(...widths.filter((width) => width > 0)));
-  const tell = (value) => rateOf(campaign, value, decimals);
+  const format = (value) => rateOf(campaign, value, decimals);
   const end = (value) => rateOf(campaign, value, value === 0 ? 0 : Math.max(0, -Math.floor(Math.log10(scale * Math.abs(value)))));
   while (body.rows.length > arms.length) body.deleteRow(-1);
   arms.forEach((arm, number) => {
     if (body.rows[number] === undefined) body.append(makeRow(number));
-    fillRow(body.rows[number], arm, rates[number], axis, tell);
+    fillRow(body.rows[number], arm, rates[number], axis, format);
   });
   byId("arms-early").hidden = !arms.some((arm) => arm.rate === null && arm.outcomes > 0);
   write(byId("arms-title"), inMoney ? "Value per user" : "Conversion rates");

@@ -14,12 +14,12 @@ let range = 1; // of the axis, by which the chart rounds
 const rounded = (value) => fixed(value, decimalsFor(range / 10, 2));
 
 /** A figure with its interval, or words in its place. */
-function show(name, interval, otherwise, told) {
+function show(name, interval, placeholder, format) {
   const known = interval !== null;
   const { value, low, high } = interval ?? { value: null, low: null, high: null };
   const decimals = known ? decimalsFor((high - low) / 10, 2) : 0;
   const text = (part) => (known ? fixed(part, decimals) : "");
-  named(name, known ? told(value, decimals) : otherwise, value);
+  named(name, known ? format(value, decimals) : placeholder, value);
   named(`${name}-low`, text(low), low);
   named(`${name}-high`, text(high), high);
   byId(`${name}-range`).hidden = !known;
@@ -45,9 +45,9 @@ function showFigures({ campaign }) {
   const shadow = campaign.mode === "shadow";
   const inMoney = isInMoney(campaign);
   const { estimated, measured, return_on_spend: returned, not_measured: reason } = campaign.caused ?? NOTHING;
-  const told = (value, decimals) => countOf(campaign, value, decimals);
-  show("estimated", estimated, shadow ? SHADOW : UNKNOWN, told);
-  show("measured", measured, shadow ? SHADOW : reason === null ? UNKNOWN : "no", told);
+  const format = (value, decimals) => countOf(campaign, value, decimals);
+  show("estimated", estimated, shadow ? SHADOW : UNKNOWN, format);
+  show("measured", measured, shadow ? SHADOW : reason === null ? UNKNOWN : "no", format);
   show("return", returned, UNKNOWN, fixed);
   byId("estimated").classList.toggle("unknown", estimated === null);
   byId("return-line").hidden = !inMoney || shadow;
