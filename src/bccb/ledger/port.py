@@ -11,7 +11,7 @@ and no committed account has ``spent + reserved > budget``.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
@@ -105,6 +105,46 @@ class Key(NamedTuple):
     revoked_at: int | None
 
 
+class Replica(NamedTuple):
+    """A process that serves a shared ledger."""
+
+    id: str
+    address: str  # where the others reach it, such as http://10.0.0.7:8000
+    version: str  # of its code
+    joined_at: int  # microseconds since 1970, by the engine's clock
+    leaving: bool  # it hands its campaigns over
+    alive: bool  # it was seen lately, by the engine's clock
+
+
+class Beat(NamedTuple):
+    """What a sign of life is answered with."""
+
+    at: int  # microseconds since 1970, by the engine's clock
+    replicas: list[Replica]  # all that are alive or were until recently, in any order
+
+
+class Replicas(Protocol):
+    """The processes that serve a shared ledger: where they are, and which of them live.
+
+    Nothing depends on it but speed. One thread uses it at a time, with a connection of its own.
+    """
+
+    def beat(self, id_: str, address: str, version: str, leaving: bool) -> Beat:
+        """Say that this process lives; who else does, and what time it is."""
+
+    def leave(self, id_: str) -> None:
+        """Forget a process that ends."""
+
+    def wait(self, seconds: float) -> None:
+        """Wait until replicas, keys or the list of campaigns change, or for so long."""
+
+    def keys(self) -> list[Key]:
+        """As :meth:`Reader.keys`."""
+
+    def close(self) -> None:
+        """Release what it holds."""
+
+
 class Reader(Protocol):
     """Reads a ledger, also beside the process that writes it. One thread uses it at a time."""
 
@@ -114,8 +154,8 @@ class Reader(Protocol):
     def check_whole(self) -> None:
         """Raise :class:`DamagedError` if the engine finds its storage inconsistent."""
 
-    def accounts(self) -> list[Account]:
-        """All campaigns in the order in which they were opened."""
+    def accounts(self, ids: Collection[str] | None = None) -> list[Account]:
+        """Campaigns in the order in which they were opened: all, or those with these ids."""
 
     def account(self, id_: str) -> Account | None:
         """One campaign."""
@@ -153,6 +193,11 @@ class Reader(Protocol):
 
 class Ledger(Reader, Protocol):
     """Reads and writes a ledger. One thread uses it at a time."""
+
+    shared: bool  # whether other processes may write it, too, and each call goes over a network
+
+    def replicas(self) -> Replicas:
+        """The processes that serve it; of a shared ledger alone."""
 
     def reader(self) -> Reader:
         """A reader of the same ledger for another thread."""

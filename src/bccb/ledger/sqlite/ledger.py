@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from bccb.errors import StateError
 from bccb.files import written_whole
 from bccb.ledger.event import FIELDS, Event
 from bccb.ledger.port import (
@@ -25,6 +26,7 @@ from bccb.ledger.port import (
     LedgerError,
     MissingError,
     RefusedError,
+    Replicas,
     Resolved,
     Scope,
     Snapshot,
@@ -47,6 +49,8 @@ BLAMES_THE_VALUES = (
 
 class SqliteLedger:
     """The SQLite file at a path, as the port wants it."""
+
+    shared = False
 
     def __init__(self, path: str | os.PathLike[str], read_only: bool = False) -> None:
         self.path = Path(path)
@@ -72,6 +76,10 @@ class SqliteLedger:
     def reader(self) -> SqliteLedger:
         """Another connection, for another thread."""
         return SqliteLedger(self.path, read_only=True)
+
+    def replicas(self) -> Replicas:
+        """One process serves a file."""
+        raise StateError(f"the ledger {self.path} is a file, which one process serves alone")
 
     def own(self) -> None:
         """Make this process the one that writes the journal; refused while there is another."""
@@ -104,9 +112,10 @@ class SqliteLedger:
         except sqlite3.Error as error:
             raise LedgerError(f"cannot read the ledger {self.path}: {error}") from None
 
-    def accounts(self) -> list[Account]:
-        """All campaigns."""
-        return [Account(*row) for row in self._rows("campaigns")]
+    def accounts(self, ids: Collection[str] | None = None) -> list[Account]:
+        """Campaigns, all or some."""
+        every = [Account(*row) for row in self._rows("campaigns")]
+        return every if ids is None else [account for account in every if account.id in ids]
 
     def account(self, id_: str) -> Account | None:
         """One campaign."""
