@@ -7,7 +7,7 @@ ifneq ($(wildcard ../shared/data),)
 export BCCB_DATA ?= ../shared/data
 endif
 
-.PHONY: run test check compiled warm plain bench load crash fuzz trust clean
+.PHONY: run test check compiled warm plain bench load crash chaos rolling fuzz trust clean
 
 run: $(VENV)/lab  ## compare every policy on simulated users
 	$(BIN)/bccb compare
@@ -45,6 +45,12 @@ load: $(VENV)/dev  ## the service under load, against an empty endpoint, and its
 
 crash: $(VENV)/dev  ## kill the service a hundred times, and count what is lost
 	$(BIN)/python -m bench.crash
+
+chaos: $(VENV)/dev  ## break replicas and their PostgreSQL for ten minutes, and count what is lost
+	$(BIN)/python -m bench.chaos
+
+rolling: $(VENV)/dev  ## restart one replica after the other under load, and count what fails
+	$(BIN)/python -m bench.rolling
 
 fuzz: $(VENV)/dev  ## attack the service at random, and count what gives way
 	$(BIN)/python -m bench.fuzz

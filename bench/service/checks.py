@@ -22,7 +22,7 @@ async def ask_again(
     """Send everything in ``wanted`` once more: nothing may come out differently."""
     connections = [await connect(server.port) for _ in range(CONNECTIONS)]
     work: list[list[Any]] = [[] for _ in connections]
-    sends = (send for book in books for send in _again(book, wanted[book.id], faults))
+    sends = (send for book in books for send in again(book, wanted[book.id], faults))
     for queue, send in zip(cycle(work), sends, strict=False):
         queue.append(send)
     await asyncio.gather(*map(_work, connections, work))
@@ -35,8 +35,8 @@ async def _work(connection: Connection, sends: list[Any]) -> None:
         check(*await connection.send(request))
 
 
-def _again(book: Book, wanted: list[Decision], faults: Faults) -> Iterator[Any]:
-    """Requests, each with what takes its answer."""
+def again(book: Book, wanted: list[Decision], faults: Faults) -> Iterator[Any]:
+    """What was acknowledged, as requests to send again, each with what checks its answer."""
     path = f"/v1/campaigns/{book.id}"
     standing = [one for one in wanted if one.cancelled is None]
     for many in in_lists(standing, LIST):

@@ -5,19 +5,25 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from bench.service.memory import Book, Decision, Faults, money_of
-from bench.service.wire import Connection, connect, request_bytes
+from bench.service.wire import connect, request_bytes
 
-LARGEST = 60  # decisions in a list
 REMEMBERED = 400  # decisions of its own that a client goes on with
 # Of a campaign whose conversions are reported late: how many users convert, after how many seconds
 # on average, and how seldom anything else is reported.
 CONVERSIONS, DELAY, ZEROS = 0.3, 2.5, 0.03
 NOT_NOW = 503
+
+
+class Sender(Protocol):
+    """What sends a request and waits for the answer, such as a connection."""
+
+    async def send(self, request: bytes) -> tuple[int, Any]:
+        """The status and the parsed body; ``OSError`` where the answer never came."""
 
 
 @dataclass(slots=True)
@@ -33,6 +39,8 @@ class Attempt:
 
 class Client:
     """One of those that share the campaigns; it goes on with the decisions it made itself."""
+
+    largest = 60  # decisions in a list
 
     def __init__(self, number: int, books: list[Book], faults: Faults, seed: int) -> None:
         self.number = number
@@ -67,7 +75,7 @@ class Client:
         for connection in connections:
             connection.close()
 
-    async def finish(self, connections: list[Connection]) -> None:
+    async def finish(self, connections: Sequence[Sender]) -> None:
         """Send what is under way until it is answered."""
         while self.pending is not None:
             attempt = self.pending
@@ -83,7 +91,7 @@ class Client:
             self.pending = None
             self.answered += 1
 
-    async def _send_twice(self, connections: list[Connection], attempt: Attempt) -> tuple[int, Any]:
+    async def _send_twice(self, connections: Sequence[Sender], attempt: Attempt) -> tuple[int, Any]:
         sent = (connection.send(attempt.request) for connection in connections)
         found = await asyncio.gather(*sent, return_exceptions=True)
         answers = [one for one in found if not isinstance(one, BaseException)]
@@ -119,7 +127,9 @@ class Client:
     def decide(self, book: Book) -> Attempt:
         """New decisions: mostly one, at times a list."""
         single = self.draws.random() < 0.8
-        bodies = [self._user(book) for _ in range(1 if single else self.draws.randint(1, LARGEST))]
+        bodies = [
+            self._user(book) for _ in range(1 if single else self.draws.randint(1, self.largest))
+        ]
 
         def check(status: int, answer: Any, tries: int) -> None:
             answers = [answer] if single else answer
@@ -150,7 +160,7 @@ class Client:
         if not waiting:
             return None
         single = self.draws.random() < 0.7
-        chosen = waiting[:1] if single else waiting[: self.draws.randint(1, LARGEST)]
+        chosen = waiting[:1] if single else waiting[: self.draws.randint(1, self.largest)]
         values = [float(not zeros or self.draws.random() < 0.3) for _ in chosen]
         if book.in_money:
             values = [value * self.draws.randint(-20, 400) / 4.0 for value in values]

@@ -131,7 +131,7 @@ class Engine:
 
     async def hold(self, campaign: str) -> None:
         """Have a campaign in memory, if there is one: of a shared ledger, some are not."""
-        if not self.books.has(campaign):
+        if self._shared and not self.books.has(campaign):
             await self.do(lambda books, at: None, LONG, campaign)
 
     async def queue(self, command: Command, seconds: float, campaign: str | None) -> Any:

@@ -1,6 +1,6 @@
 """Membership: this process among those that share a ledger.
 
-A thread of its own says every second that the process lives, and learns who else does, which keys
+A thread of its own says twice a second that the process lives, and learns who else does, which keys
 there are and what time it is. The time is the ledger's, so that replicas whose clocks differ agree.
 Changes are noticed at once, and in any case with the next beat.
 """
@@ -16,7 +16,7 @@ from bccb.errors import BccbError
 from bccb.ledger.port import Key, LedgerError, Replicas
 from bccb.serve.places import Places
 
-BEAT = 1.0  # seconds
+BEAT = 0.5  # seconds
 LONGEST_PAUSE = 3.0  # seconds between tries while the ledger is away
 KEYS_STAND = 10.0  # seconds for which keys are trusted that cannot be read again
 
@@ -77,11 +77,11 @@ class Membership:
         try:
             self._replicas.wait(0.0 if self.places.leaving else BEAT)
             self._beat()
-            return BEAT / 4 if self.places.leaving else 0.0
+            return BEAT / 2 if self.places.leaving else 0.0
         except BccbError as error:
             if not pause:
                 logger.warning("this replica cannot reach the ledger: %s", error)
-            return min(LONGEST_PAUSE, 2.0 * pause or BEAT / 4)
+            return min(LONGEST_PAUSE, 2.0 * pause or BEAT / 2)
         except Exception:
             logger.exception("this replica could not say that it lives")
             return LONGEST_PAUSE

@@ -47,7 +47,6 @@ class Answer:
     headers: list[tuple[bytes, bytes]] = field(default_factory=list)
     parts: list[bytes] = field(default_factory=list)
     is_whole: bool = False
-    keeps: bool = True  # the connection can be used again
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """One header, from the parser."""
@@ -60,6 +59,11 @@ class Answer:
     def on_message_complete(self) -> None:
         """The end, from the parser."""
         self.is_whole = True
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the connection can be used again."""
+        return self.is_whole and (b"connection", b"close") not in self.headers
 
     def take(self) -> bytes:
         """What has arrived of the body and was not taken yet."""
@@ -83,7 +87,6 @@ class _Connection:
         while not answer.is_whole and size < WHOLE:
             size += await self.read(answer, parser)
         answer.status = parser.get_status_code()
-        answer.keeps = parser.should_keep_alive()
         return answer, parser
 
     async def read(self, answer: Answer, parser: httptools.HttpResponseParser) -> int:
@@ -149,7 +152,7 @@ class Peer:
                 await connection.read(answer, parser)
                 yield answer.take()
         finally:
-            if answer.is_whole and answer.keeps and len(self._kept) < MOST_KEPT:
+            if answer.keeps and len(self._kept) < MOST_KEPT:
                 connection.used = True
                 self._kept.append(connection)
             else:

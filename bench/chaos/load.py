@@ -1,0 +1,107 @@
+"""The clients of a cluster, from their first request to the last answer."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from bench.chaos.campaigns import PAUSES, campaign_requests
+from bench.chaos.clients import Operator, Roamer, Route, Traffic, acknowledged
+from bench.chaos.cluster import Cluster
+from bench.service import checks
+from bench.service.clients import NOT_NOW
+from bench.service.memory import Book, Faults
+from bench.service.process import ServerError
+
+ANSWER_SECONDS = 120.0  # until everything is answered, once nothing is broken any more
+CONNECTIONS = 8  # to ask again with
+MOST_TRIES = 100  # of a request that is asked again
+
+
+class Load:
+    """Clients that share some campaigns, and what they remember."""
+
+    def __init__(self, cluster: Cluster, clients: int, seed: int) -> None:
+        self.cluster = cluster
+        self.seed = seed
+        self.size = clients
+        self.faults = Faults()  # seen in answers
+        self.traffic = Traffic()
+        self.books: list[Book] = []
+        self.operator: Operator | None = None
+        self._stop = asyncio.Event()
+        self._working: asyncio.Task[None] | None = None
+        self._roaming: list[asyncio.Task[None]] = []
+
+    def begin(self) -> None:
+        """Open the campaigns, and let the clients send."""
+        server, ports = self.cluster.replicas[0].running, self.cluster.ports
+        for request in campaign_requests():
+            self.books.append(Book(server.create(request), request))
+        paused = next(book for book in self.books if book.request["name"] == PAUSES)
+        self.operator = Operator(paused, self.faults, self.seed, ports)
+        self._working = asyncio.create_task(self.operator.work(self._stop))
+        shared = (self.books, self.faults, self.seed, ports, self.traffic)
+        roamers = [Roamer(number, *shared) for number in range(self.size)]
+        self._roaming = [asyncio.create_task(roamer.roam(self._stop)) for roamer in roamers]
+
+    async def end(self) -> None:
+        """Let the clients finish what was not answered yet."""
+        assert self.operator is not None
+        assert self._working is not None
+        self._stop.set()
+        done = asyncio.Event()
+        resuming: asyncio.Task[None] | None = None
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await self._working
+                resuming = asyncio.create_task(self.operator.resume(done))
+                await asyncio.gather(*self._roaming)
+                done.set()
+                await resuming
+        except TimeoutError:
+            waiting = sum(not task.done() for task in self._roaming)
+            detail = f"{waiting} clients have no answer after {ANSWER_SECONDS:.0f} s"
+            raise ServerError(detail) from None
+        finally:
+            for task in (self._working, resuming, *self._roaming):
+                if task is not None:
+                    task.cancel()
+
+    def answers(self) -> Iterator[dict[str, Any]]:
+        """All that was acknowledged, as the checker reads it."""
+        assert self.operator is not None
+        return acknowledged(self.books, self.operator)
+
+    async def ask_again(self, faults: Faults) -> None:
+        """Ask every replica for everything once more: nothing may come out differently."""
+        for replica in self.cluster.replicas:
+            work = (
+                send for book in self.books for send in checks.again(book, book.known(), faults)
+            )
+            each = (self._again(replica.port, work, faults) for _ in range(CONNECTIONS))
+            await asyncio.gather(*each)
+            await asyncio.to_thread(checks.check_money, replica.running, self.books, faults)
+
+    async def _again(
+        self,
+        port: int,
+        work: Iterator[tuple[bytes, Callable[[int, Any], None]]],
+        faults: Faults,
+    ) -> None:
+        route = Route([port], random.Random(self.seed))
+        try:
+            for request, check in work:
+                status, answer = NOT_NOW, None
+                for _ in range(MOST_TRIES):
+                    status, answer = await route.send(request)
+                    if status != NOT_NOW:
+                        break
+                try:
+                    check(status, answer)
+                except (KeyError, TypeError, ValueError) as error:
+                    faults.add("state_mismatch", f"{status} {answer}: {error!r}")
+        finally:
+            route.close()
