@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from bccb import outcome
 from bccb.errors import InputError
 from bccb.ledger.event import Kind
-from bccb.ledger.sqlite.statements import queries, schema
+from bccb.ledger.sqlite.connection import SQL
+from bccb.ledger.statements import queries, schema
 from bccb.outcome import STATUS_AFTER, End, check_outcomes, is_allowed, variance_bound
 
 
@@ -44,13 +45,13 @@ def test_every_end_is_an_event_and_has_a_status_of_its_own() -> None:
 
 def test_the_ledger_lets_a_decision_end_once_in_each_of_these_ways() -> None:
     ends = ", ".join(f"'{end}'" for end in End)
-    listed = re.findall(r"kind IN \(([^)]*)\) THEN 'end'", schema() + queries()["resolved"])
+    listed = re.findall(r"kind IN \(([^)]*)\) THEN 'end'", schema(SQL) + queries(SQL)["resolved"])
     assert listed == [ends] * 3
 
 
 def test_the_ledger_has_the_same_range() -> None:
-    ranges = re.findall(r"\bvalue BETWEEN (\S+) AND ([^\s,)]+)", schema())
+    ranges = re.findall(r"\bvalue BETWEEN (\S+) AND ([^\s,)]+)", schema(SQL))
     assert [tuple(map(float, each)) for each in ranges] == [
         (-outcome.MOST_AMOUNT, outcome.MOST_AMOUNT)
     ] * 3
-    assert f"coalesce(NEW.value = {outcome.NOT_REPORTED:g}, 0)" in schema()
+    assert f"coalesce(NEW.value = {outcome.NOT_REPORTED:g}, 0)" in schema(SQL)

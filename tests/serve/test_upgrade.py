@@ -15,7 +15,8 @@ from pasts import BODY, Desk, Past, damage, decide, other_code
 import bccb
 from bccb.fingerprint import fingerprint
 from bccb.ledger.opening import open_ledger
-from bccb.ledger.sqlite.statements import migrations
+from bccb.ledger.sqlite.connection import SQL
+from bccb.ledger.statements import migrations
 from bccb.serve import campaigns
 from bccb.serve.code import Code, this_code
 from bccb.serve.quarantine import Quarantined
@@ -204,7 +205,7 @@ def test_a_ledger_of_the_version_before_fingerprints_is_taken_and_upgraded(
         past.close()
     before_fingerprints(past.path)
     assert states(past.path) == past.kept
-    assert schema_of(past.path) == len(migrations())
+    assert schema_of(past.path) == len(migrations(SQL))
     with closing(open_ledger(past.path, read_only=True)) as ledger:
         origin = ledger.origin(1)
     assert origin is not None

@@ -21,8 +21,9 @@ from bccb.ledger.port import (
     RefusedError,
     Snapshot,
 )
+from bccb.ledger.sqlite.connection import SQL
 from bccb.ledger.sqlite.ledger import SqliteLedger
-from bccb.ledger.sqlite.statements import migrations
+from bccb.ledger.statements import migrations
 
 BUDGET = 1_000_000
 ACCOUNT = Account(1, "c1", "autumn", 3, 99, 0, BUDGET, 200_000, 300_000)
@@ -117,7 +118,7 @@ def test_a_ledger_of_the_first_version_keeps_what_is_refused_today(tmp_path: Pat
     """It is upgraded only when asked, so that the version that wrote it can still open it."""
     path = tmp_path / "ledger.sqlite"
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
-        file.executescript(f"{migrations()[0]} PRAGMA user_version = 1;")
+        file.executescript(f"{migrations(SQL)[0]} PRAGMA user_version = 1;")
         file.execute("INSERT INTO campaigns VALUES (1, 'c1', 'autumn', 1, 0, 0, 1, 0, 0)")
         row = "1, 1, 13, 'decision', 'u1', 1, 1, 0, NULL, 9e999, NULL, 0, x'00', 0"
         file.execute(f"INSERT INTO journal VALUES ({row})")
@@ -127,7 +128,7 @@ def test_a_ledger_of_the_first_version_keeps_what_is_refused_today(tmp_path: Pat
         with closing(SqliteLedger(path, read_only=True)) as reader:
             assert next(reader.events(1)).price == INFINITE
         ledger.upgrade()
-        assert schema_version(path) == len(migrations())
+        assert schema_version(path) == len(migrations(SQL))
         ledger.upgrade()
         event = next(ledger.events(1))
         assert (event.price, event.probability) == (INFINITE, None)
@@ -139,7 +140,7 @@ def test_a_ledger_of_conversions_takes_amounts_once_it_is_upgraded(tmp_path: Pat
     """No row is copied or changed, and a reader beside it sees the new ones."""
     path = tmp_path / "ledger.sqlite"
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
-        file.executescript(f"{' '.join(migrations()[:3])} PRAGMA user_version = 3;")
+        file.executescript(f"{' '.join(migrations(SQL)[:3])} PRAGMA user_version = 3;")
         file.execute("INSERT INTO campaigns VALUES (1, 'c1', 'autumn', 1, 0, 0, 1, 0, 0)")
         file.execute(
             "INSERT INTO journal VALUES "
@@ -179,7 +180,7 @@ def test_older_snapshots_take_no_room(ledger: SqliteLedger) -> None:
 
 
 def test_a_newer_schema_is_refused_and_not_touched(path: Path) -> None:
-    newer = len(migrations()) + 1
+    newer = len(migrations(SQL)) + 1
     with closing(sqlite3.connect(path)) as file:
         file.execute(f"PRAGMA user_version = {newer}")
     before = path.read_bytes()
@@ -352,7 +353,7 @@ def test_a_probe_changes_nothing_that_is_reported(ledger: SqliteLedger, path: Pa
         before = list(file.iterdump())
         ledger.probe()
         assert list(file.iterdump()) == before
-        assert file.execute("PRAGMA user_version").fetchone() == (len(migrations()),)
+        assert file.execute("PRAGMA user_version").fetchone() == (len(migrations(SQL)),)
 
 
 @pytest.mark.parametrize("before", [None, 0o644])

@@ -6,8 +6,9 @@ import sqlite3
 from pathlib import Path
 
 from bccb.ledger.port import LedgerError
-from bccb.ledger.sqlite.statements import migrations, queries, schema
+from bccb.ledger.statements import migrations, queries, schema
 
+SQL = Path(__file__).parent / "sql"
 WAIT = 10.0  # seconds, for another process that writes
 CACHE = -64_000  # KiB of pages in memory
 READER_CACHE = -2_000
@@ -51,24 +52,24 @@ def schema_version(file: sqlite3.Connection) -> int:
 
 def upgrade(file: sqlite3.Connection) -> None:
     """Run the migrations that the file has not seen."""
-    steps, version = migrations(), schema_version(file)
+    steps, version = migrations(SQL), schema_version(file)
     if version < len(steps):
         _migrate(file, " ".join(steps[version:]))
 
 
 def _migrate(file: sqlite3.Connection, steps: str) -> None:
     """Change the schema to the newest version, in one transaction."""
-    version = f"PRAGMA user_version = {len(migrations())};"
+    version = f"PRAGMA user_version = {len(migrations(SQL))};"
     file.executescript(f"BEGIN IMMEDIATE; {steps} {version} COMMIT;")
 
 
 def _first_steps(file: sqlite3.Connection, read_only: bool) -> str:
     """The SQL that makes the schema in a new file; refuses any file that is not a ledger."""
-    steps, version = migrations(), schema_version(file)
+    steps, version = migrations(SQL), schema_version(file)
     if version > len(steps) or (read_only and version < OLDEST_READ):
         versions = f"version {version}, and this bccb needs {len(steps)}"
         raise LedgerError(f"its schema is {versions}")
-    tables = {name for (name,) in file.execute(queries()["tables"])}
+    tables = {name for (name,) in file.execute(queries(SQL)["tables"])}
     if "journal" not in tables if version else tables:
         raise LedgerError("it is not a ledger of bccb")
-    return "" if version else schema()
+    return "" if version else schema(SQL)

@@ -31,9 +31,16 @@ from bccb.ledger.port import (
     Scope,
     Snapshot,
 )
-from bccb.ledger.sqlite.connection import AMOUNTS, FINGERPRINTS, connect, schema_version, upgrade
+from bccb.ledger.sqlite.connection import (
+    AMOUNTS,
+    FINGERPRINTS,
+    SQL,
+    connect,
+    schema_version,
+    upgrade,
+)
 from bccb.ledger.sqlite.place import Place
-from bccb.ledger.sqlite.statements import queries, with_rows
+from bccb.ledger.statements import queries, with_rows
 
 PAGE = 10_000  # events that are read at once
 ROWS = 50  # events in one INSERT, which takes a quarter less time: 700 parameters of SQLite's 999
@@ -56,7 +63,7 @@ class SqliteLedger:
         self.path = Path(path)
         if read_only and not self.path.is_file():
             raise MissingError(f"there is no ledger {path}: `bccb serve` makes it")
-        self._queries = queries()
+        self._queries = queries(SQL)
         self._append_rows = with_rows(self._queries["append"], ROWS)
         self._place = Place(self.path)
         self._place.check_alone()

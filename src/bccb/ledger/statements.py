@@ -1,4 +1,4 @@
-"""The SQL of the ledger, by name: ``queries.sql``, the schema and the migrations to it."""
+"""The SQL of an engine, by name: its folder's ``queries.sql``, the schema and the steps to it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import re
 from functools import cache
 from pathlib import Path
 
-FOLDER = Path(__file__).parent / "sql"
-
 
 @cache
-def queries() -> dict[str, str]:
+def queries(folder: Path) -> dict[str, str]:
     """Every statement of ``queries.sql`` under the name in the line before it."""
-    parts = re.split(r"^-- name: (\w+)\n", (FOLDER / "queries.sql").read_text(), flags=re.M)
+    parts = re.split(r"^-- name: (\w+)\n", (folder / "queries.sql").read_text(), flags=re.M)
     return dict(zip(parts[1::2], (text.strip() for text in parts[2::2]), strict=True))
 
 
@@ -28,12 +26,12 @@ def with_rows(insert: str, rows: int) -> str:
 
 
 @cache
-def schema() -> str:
+def schema(folder: Path) -> str:
     """The schema as it is now."""
-    return (FOLDER / "schema.sql").read_text()
+    return (folder / "schema.sql").read_text()
 
 
 @cache
-def migrations() -> tuple[str, ...]:
+def migrations(folder: Path) -> tuple[str, ...]:
     """The steps to it: the first makes version 1 from nothing, the next version 2 from it, ..."""
-    return tuple(path.read_text() for path in sorted((FOLDER / "migrations").glob("*.sql")))
+    return tuple(path.read_text() for path in sorted((folder / "migrations").glob("*.sql")))

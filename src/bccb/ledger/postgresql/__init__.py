@@ -1,0 +1,1 @@
+"""The ledger in PostgreSQL, which several processes serve."""
