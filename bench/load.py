@@ -34,7 +34,7 @@ examples:
 def interleaved(server: Server, sizes: Sizes, progress: Progress) -> Samples:
     """Run all contestants in turn, again and again, on one server."""
     orders = figures.contestants(sizes)
-    generator = Generator(server.port, create_campaigns(server, sizes, progress))
+    generator = Generator([server.port], create_campaigns(server, sizes, progress))
     samples: Samples = {}
     bar = progress.add_task("load", total=sizes.rounds * len(orders))
     try:

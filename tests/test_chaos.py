@@ -18,7 +18,7 @@ from bench.chaos.fold import COUNTERS
 from bench.chaos.proxy import Proxy, State
 from bench.service.process import environment
 
-database = pytest.importorskip("bench.chaos.database")
+database = pytest.importorskip("bench.service.database")
 
 SCHEMA = """
 DROP SCHEMA public CASCADE;

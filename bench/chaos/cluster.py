@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from bench.chaos.database import Database, free_port
 from bench.chaos.proxy import HOST, Link, Proxy, State
+from bench.service.database import Database, free_port
 from bench.service.process import STOP_SECONDS, Server, ServerError
 
 REPLICAS = 3

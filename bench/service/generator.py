@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -92,14 +92,14 @@ class Loop(Answers):
             self.ended.set_result(None)
 
 
-async def send_round(port: int, requests: Iterator[bytes], order: Order) -> Round:
-    """Send one round over fresh connections."""
+async def send_round(ports: Sequence[int], requests: Iterator[bytes], order: Order) -> Round:
+    """Send one round over fresh connections, to all ports in turn."""
     loop = asyncio.get_running_loop()
     until = time.perf_counter() + order.seconds
     left = _at_most(order.requests, requests)
     loops = [
-        (await loop.create_connection(lambda: Loop(left, until), HOST, port))[1]
-        for _ in range(order.connections)
+        (await loop.create_connection(lambda: Loop(left, until), HOST, ports[i % len(ports)]))[1]
+        for i in range(order.connections)
     ]
     began, cpu = time.perf_counter(), time.process_time()
     for connection in loops:
@@ -135,7 +135,7 @@ def _at_most(limit: int, requests: Iterator[bytes]) -> Iterator[bytes]:
 class Generator:
     """The generator as its parent sees it."""
 
-    def __init__(self, port: int, campaigns: dict[str, list[str]]) -> None:
+    def __init__(self, ports: Sequence[int], campaigns: dict[str, list[str]]) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "bench.service.generator"],
             cwd=ROOT,
@@ -143,7 +143,7 @@ class Generator:
             stdout=subprocess.PIPE,
             text=True,
         )
-        self._tell({"port": port, "campaigns": campaigns})
+        self._tell({"ports": ports, "campaigns": campaigns})
 
     def run(self, order: Order) -> Round:
         """Send a round and wait for its end."""
@@ -179,7 +179,7 @@ def main() -> None:
     for line in sys.stdin:
         order = Order(**json.loads(line))
         requests = _requests(order, sets)
-        found = run(send_round(begin["port"], requests, order))
+        found = run(send_round(begin["ports"], requests, order))
         print(json.dumps(asdict(found)), flush=True)
 
 

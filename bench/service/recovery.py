@@ -57,7 +57,7 @@ def measure(folder: Path, events: int, step: Callable[[int], None]) -> Recovery:
 def _fill(server: Server, events: int, step: Callable[[int], None]) -> int:
     """Record so many events, half of them decisions and half outcomes; how many they were."""
     ids = [server.create(traffic.campaign_request(f"fill {n}")) for n in range(CAMPAIGNS)]
-    generator = Generator(server.port, {"fill": ids})
+    generator = Generator([server.port], {"fill": ids})
     size = min(LIST, max(events // (2 * TURN), 2))
     recorded = 0
     try:

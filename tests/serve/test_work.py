@@ -62,10 +62,10 @@ def test_a_list_that_was_accepted_is_finished_though_the_campaign_is_paused_in_b
     campaign = service.open()["id"]
     queue = service.engine.queue
 
-    async def pausing(command: Any, seconds: float) -> Any:
-        answers = await queue(command, seconds)
+    async def pausing(command: Any, seconds: float, id_: str | None = None) -> Any:
+        answers = await queue(command, seconds, id_)
         if isinstance(command, Asked):
-            await queue(lambda books, at: turn(books, at, campaign, Kind.PAUSED), 0.0)
+            await queue(lambda books, at: turn(books, at, campaign, Kind.PAUSED), 0.0, campaign)
         return answers
 
     monkeypatch.setattr(service.engine, "queue", pausing)

@@ -13,7 +13,7 @@ import typer
 from bccb.cli.console import notes, out
 from bccb.cli.options import LEDGER, LedgerFile
 from bccb.serve.access import Access, check_exposure
-from bccb.serve.server import bind, opened, serve
+from bccb.serve.server import bind, joined, opened, serve
 from bccb.serve.webhook import check_url
 
 
@@ -32,6 +32,14 @@ def command(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", help="Port; 0 picks a free one.")] = 8000,
     ledger: LedgerFile = LEDGER,
+    advertise: Annotated[
+        str | None,
+        typer.Option(
+            "--advertise",
+            metavar="URL",
+            help="Where the other replicas on a PostgreSQL ledger reach this one.",
+        ),
+    ] = None,
     webhook: Annotated[
         str | None,
         typer.Option("--webhook", metavar="URL", help="Where to POST alerts that come and go."),
@@ -53,14 +61,15 @@ def command(
         with notes.status("reading the ledger") as status:
             reading = "reading the ledger: {}"
             books = stack.enter_context(opened(ledger, lambda n: status.update(reading.format(n))))
-        keys = stack.enter_context(closing(books.ledger.reader()))
-        access = Access(keys, host)
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{listener.getsockname()[1]}"
+        membership = stack.enter_context(joined(books, advertise or address))
+        keys = membership or stack.enter_context(closing(books.ledger.reader()))
+        access = Access(keys, host)
         out.print(f"serving on {address}", highlight=False, soft_wrap=True)
         hint = f"ledger {ledger} · API at /docs · Ctrl-C to stop"
         notes.print(hint, highlight=False, soft_wrap=True)
         # Until here a signal just ends the process, which is as safe as a crash: an exception could
         # be swallowed by a callback of the compiler.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        serve(books, access, listener, webhook_url)
+        serve(books, access, listener, webhook_url, membership)

@@ -148,6 +148,8 @@ class Replicas(Protocol):
 class Reader(Protocol):
     """Reads a ledger, also beside the process that writes it. One thread uses it at a time."""
 
+    shared: bool  # whether several processes may write it; each call then goes over a network
+
     def close(self) -> None:
         """Release what it holds."""
 
@@ -193,8 +195,6 @@ class Reader(Protocol):
 
 class Ledger(Reader, Protocol):
     """Reads and writes a ledger. One thread uses it at a time."""
-
-    shared: bool  # whether other processes may write it, too, and each call goes over a network
 
     def replicas(self) -> Replicas:
         """The processes that serve it; of a shared ledger alone."""

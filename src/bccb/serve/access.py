@@ -8,11 +8,12 @@ import re
 import time
 from contextlib import closing
 from functools import lru_cache
+from typing import Protocol
 
 from bccb.errors import StateError
 from bccb.ledger.keys import scope_of
 from bccb.ledger.opening import open_ledger
-from bccb.ledger.port import Key, LedgerError, MissingError, Reader, Scope
+from bccb.ledger.port import Key, LedgerError, MissingError, Scope
 from bccb.serve.problem import ProblemError, not_durable
 
 HOST = re.compile(r"(?:\[([^\]]+)\]|([^:\[\]@/]+))(?::[0-9]*)?")
@@ -41,10 +42,17 @@ def check_exposure(place: str | os.PathLike[str], host: str) -> None:
     _check_exposure(known, host)
 
 
+class HasKeys(Protocol):
+    """Knows the API keys: a ledger, or what reads them from it."""
+
+    def keys(self) -> list[Key]:
+        """All API keys, also revoked ones."""
+
+
 class Access:
     """The keys of a ledger, read again every second."""
 
-    def __init__(self, ledger: Reader, host: str) -> None:
+    def __init__(self, ledger: HasKeys, host: str) -> None:
         self._ledger = ledger
         self._keys = ledger.keys()
         self._read_at = time.monotonic()

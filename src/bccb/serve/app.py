@@ -37,6 +37,8 @@ def create_app(engine: Engine, access: Access) -> Gate:
         engine.start()
         yield
         await engine.stop()
+        if engine.forwarder is not None:
+            engine.forwarder.close()
 
     operations = [*API, *OPERATIONS]
     routes: list[BaseRoute] = [each.route(engine) for each in operations]
@@ -56,9 +58,11 @@ async def healthz(engine: Engine, request: Request) -> Response:
 )
 async def readyz(engine: Engine, request: Request) -> Response:
     """The service can decide: its ledger could be written the last time."""
-    if engine.trouble is None:
-        return json_response(wire.Health("ok"))
-    return json_response(wire.Health("failing", engine.trouble), 503)
+    if engine.trouble is not None:
+        return json_response(wire.Health("failing", engine.trouble), 503)
+    if engine.forwarder is not None and engine.forwarder.places.leaving:
+        return json_response(wire.Health("failing", "it hands over and stops"), 503)
+    return json_response(wire.Health("ok"))
 
 
 @operating(

@@ -64,6 +64,13 @@ async def read_file(request: Request, most: int) -> bytes:
     return await _read(request, most)
 
 
+async def read_whole(request: Request, most: int) -> bytes:
+    """The body of a request that is handed on: whatever it is, of so many bytes at most."""
+    if request.headers.get("content-type") == FILE:
+        request.scope.get(MORE_TIME, lambda: None)()
+    return await _read(request, most)
+
+
 def _check_kind(request: Request, wanted: str, problem: str) -> None:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != wanted:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from bccb.ledger.event import Event
 from bccb.ledger.port import Account, Ledger, LedgerError, concerns_all
@@ -11,7 +12,7 @@ from bccb.serve.campaign import Campaign
 from bccb.serve.code import Code
 from bccb.serve.problem import unknown
 from bccb.serve.quarantine import Quarantined, quarantined
-from bccb.serve.recovery import OtherCodeError, code_of, fold, snapshot_of
+from bccb.serve.recovery import OtherCodeError, catch_up, code_of, fold, snapshot_of
 from bccb.serve.terms import Terms
 from bccb.serve.work import SECONDS_PER_PENDING, seconds_per_user, users_at_once
 from bccb.wire import MOST_BATCH
@@ -47,7 +48,13 @@ class Books:
         self._needs_other_code = False  # for a campaign that this code cannot fold
 
     def open(self) -> Iterator[Campaign]:
-        """Load every campaign, one after the other; yields those that are not quarantined."""
+        """Load every campaign, one after the other; yields those that are not quarantined.
+
+        Of a shared ledger none: they are loaded when this process is to hold them.
+        """
+        if self.ledger.shared:
+            self.ledger.upgrade()
+            return
         taken_over: list[Campaign] = []  # from other code
         for account in self.ledger.accounts():
             code = self._load(account)
@@ -60,13 +67,13 @@ class Books:
         if not self._needs_other_code:  # that code must still be able to open the ledger
             self.ledger.upgrade()
         for campaign in taken_over:  # from here on this code writes them
-            self.ledger.begin()
-            self._keep(campaign, origin=True)
-            self.ledger.commit()
+            self._keep_alone(campaign, origin=True)
 
     def _load(self, account: Account) -> Code | None:
         """A campaign as the ledger has it; the code that wrote what it was folded from."""
         snapshot = self.ledger.snapshot(account.key)
+        if snapshot is not None and snapshot.sequence > account.sequence:
+            account = self.ledger.account(account.id) or account  # another process has moved it on
         self._kept[account.id] = 0 if snapshot is None else snapshot.sequence
         try:
             campaign = fold(self.ledger, account, snapshot)
@@ -124,10 +131,28 @@ class Books:
             raise campaign.problem()
         return campaign
 
+    def ids(self) -> list[str]:
+        """The ids of all campaigns of the ledger, in the order in which they were opened."""
+        return [account.id for account in self.ledger.accounts()]
+
+    def has(self, id_: str) -> bool:
+        """Whether a campaign is in memory: of a shared ledger, some are not."""
+        return id_ in self._campaigns
+
     def named(self, name: str) -> Campaign | None:
         """The campaign with this name."""
+        if self.ledger.shared:
+            self._follow_names(name)
         id_ = self._names.get(name)
         return None if id_ is None else self.campaign(id_)
+
+    def _follow_names(self, name: str) -> None:
+        """Read which campaigns others have opened, and the one with this name, if there is one."""
+        for account in self.ledger.accounts():
+            self._names[account.name] = account.id
+            self._keys = max(self._keys, account.key)
+            if account.name == name:
+                self._follow([account.id])
 
     def seconds(self, id_: str, users: int) -> float:
         """How long deciding on users of a campaign takes, or their outcomes: an estimate."""
@@ -246,15 +271,23 @@ class Books:
         """Whether :meth:`refresh` has anything to read, which may take long."""
         return bool(self._stale)
 
-    def refresh(self) -> None:
-        """Begin with the books as the ledger has them: read again what was abandoned."""
+    def refresh(self, ids: Collection[str] = ()) -> int:
+        """Begin with the books as the ledger has them: read again what was abandoned.
+
+        Of a shared ledger, also follow campaigns that others may have moved on; how many of them
+        were taken over.
+        """
         self._used.clear()
+        self._read_again()
+        return self._follow(ids) if ids and self.ledger.shared else 0
+
+    def _read_again(self) -> None:
         while self._stale:
             id_ = next(iter(self._stale))
             account = self.ledger.account(id_)
             if account is None:
                 self._remove(id_)
-            elif isinstance(self._campaigns[id_], Campaign):
+            elif isinstance(self._campaigns.get(id_), Campaign):
                 # in its old place: campaigns are listed in the order in which they were opened
                 self._load(account)
                 self._shorten(id_)
@@ -272,17 +305,67 @@ class Books:
         if id_ not in self._failed or isinstance(campaign, Quarantined):
             return
         if self._since_snapshot(campaign) >= SNAPSHOT_AFTER:
-            try:
-                self.ledger.begin()
-                self._keep(campaign)
-                self.ledger.commit()
-            except LedgerError as error:  # the snapshot is not needed
-                logger.warning("no snapshot was kept: %s", error)
-                self.ledger.roll_back()
+            self._try_to_keep(campaign)
 
     def _forget(self) -> None:
         self._events, self._by_decision, self._before, self._indexed = [], {}, {}, 0
         self._used = set()
+
+    # Sharing a ledger with other processes
+
+    def _follow(self, ids: Collection[str]) -> int:
+        """Bring campaigns to where the ledger has them; how many were not here before."""
+        taken = 0
+        for account in self.ledger.accounts(ids):
+            campaign = self._campaigns.get(account.id)
+            if campaign is None:
+                self._take_over(account)
+                taken += 1
+            elif isinstance(campaign, Campaign) and campaign.sequence != account.sequence:
+                self._catch_up(account, campaign)
+        return taken
+
+    def _take_over(self, account: Account) -> None:
+        """Fold a campaign that was not here."""
+        code = self._load(account)
+        campaign = self._campaigns[account.id]
+        if isinstance(campaign, Campaign) and code is not None and not code.is_this:
+            self._keep_alone(campaign, origin=True)
+
+    def _catch_up(self, account: Account, campaign: Campaign) -> None:
+        try:
+            catch_up(self.ledger, account, campaign)
+        except Exception as error:
+            if concerns_all(error):
+                self._stale.add(account.id)
+                raise
+            self._load(account)  # from its snapshot: it says what is wrong, if anything is
+
+    def move(self, here: Callable[[str], bool], seconds: float) -> int:
+        """Let go of campaigns that are held elsewhere, and take over those that are held here.
+
+        It takes about so many seconds; what is left is done the next time. How many were taken
+        over.
+        """
+        self._read_again()  # a snapshot of what was abandoned would be wrong
+        taken, deadline = 0, time.monotonic() + seconds
+        for campaign in self.all():
+            if not here(campaign.id):
+                self._let_go(campaign)
+        for account in self.ledger.accounts():
+            self._names[account.name] = account.id
+            if account.id not in self._campaigns and here(account.id):
+                self._take_over(account)
+                taken += 1
+            if time.monotonic() > deadline:
+                break
+        return taken
+
+    def _let_go(self, campaign: Campaign | Quarantined) -> None:
+        """Forget a campaign; a snapshot lets the next holder begin at once."""
+        if isinstance(campaign, Campaign) and self._since_snapshot(campaign) > 0:
+            self._try_to_keep(campaign)
+        del self._campaigns[campaign.id], self._kept[campaign.id]
 
     def keep_all(self) -> None:
         """A snapshot of every campaign that has moved since its last one."""
@@ -291,6 +374,19 @@ class Books:
         for campaign in self:
             if self._since_snapshot(campaign) > 0:
                 self._keep(campaign)
+        self.ledger.commit()
+
+    def _try_to_keep(self, campaign: Campaign) -> None:
+        try:
+            self._keep_alone(campaign)
+        except LedgerError as error:  # the snapshot is not needed
+            logger.warning("no snapshot was kept: %s", error)
+            self.ledger.roll_back()
+
+    def _keep_alone(self, campaign: Campaign, origin: bool = False) -> None:
+        """A snapshot in a transaction of its own."""
+        self.ledger.begin()
+        self._keep(campaign, origin)
         self.ledger.commit()
 
     def _keep(self, campaign: Campaign, origin: bool = False) -> None:

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -28,10 +29,11 @@ from bccb.serve.alerts import Tell, Watch, ignore
 from bccb.serve.books import Books
 from bccb.serve.decisions import Asked, decide
 from bccb.serve.fits import Fits
+from bccb.serve.forwarding import Forwarder
 from bccb.serve.metrics import Metrics
 from bccb.serve.outcomes import sweep
 from bccb.serve.problem import ProblemError, not_durable, problem_of
-from bccb.serve.work import AT_ONCE, INLINE
+from bccb.serve.work import AT_ONCE, INLINE, LONG
 
 T = TypeVar("T")
 Clock: TypeAlias = Callable[[], int]
@@ -40,7 +42,9 @@ Command: TypeAlias = Callable[[Books, int], Any] | Asked  # decisions are made t
 LONGEST_QUEUE = 10_000  # requests; those beyond it are refused at once
 MOST_AT_ONCE = 512  # requests in one commit
 TICK = 0.5  # seconds between looks at windows that have passed
-PAUSE = 0.5  # seconds without a further try after a commit has failed
+PAUSE = 0.5  # seconds without a further try after a commit has failed, more or less
+TRIES = 5  # of a commit, where another process is faster
+LONGEST_RACE = 0.02  # seconds until the next of them, at most
 FAILED = "this failed inside the service, and nothing was done: the reason is in its log"
 NOT_WRITTEN = "this could not be made durable: do not act on it, and ask again with the same id"
 
@@ -62,6 +66,7 @@ class Job(NamedTuple):
     command: Command
     future: asyncio.Future[Any]
     seconds: float  # an estimate of how long it takes
+    campaign: str | None  # which others may have moved on, in a shared ledger
 
 
 class Engine:
@@ -73,8 +78,11 @@ class Engine:
         metrics: Metrics,
         clock: Clock = wall_clock,
         tell: Tell = ignore,
+        forwarder: Forwarder | None = None,
     ) -> None:
         self.books, self.metrics, self.clock = books, metrics, clock
+        self.forwarder = forwarder  # of a shared ledger, to the other replicas
+        self._shared = books.ledger.shared
         metrics.watch(books, clock)
         self.trouble: str | None = None  # why the last commit failed
         self._jobs: deque[Job] = deque()
@@ -106,19 +114,32 @@ class Engine:
             except Exception as error:
                 logger.warning("no snapshots were kept: %s", error)
 
-    async def do(self, command: Callable[[Books, int], T], seconds: float = 0.0) -> T:
-        """Run a command that takes about ``seconds``; its result, once that is durable."""
-        result: T = await self.queue(command, seconds)
+    async def do(
+        self,
+        command: Callable[[Books, int], T],
+        seconds: float = 0.0,
+        campaign: str | None = None,
+    ) -> T:
+        """Run a command that takes about ``seconds``; its result, once that is durable.
+
+        It finds ``campaign`` as the ledger has it, whichever process has moved it on.
+        """
+        result: T = await self.queue(command, seconds, campaign)
         return result
 
-    async def queue(self, command: Command, seconds: float) -> Any:
+    async def hold(self, campaign: str) -> None:
+        """Have a campaign in memory, if there is one: of a shared ledger, some are not."""
+        if self._shared and not self.books.has(campaign):
+            await self.do(lambda books, at: None, LONG, campaign)
+
+    async def queue(self, command: Command, seconds: float, campaign: str | None) -> Any:
         """The same for any command, also one for decisions."""
         if len(self._jobs) >= LONGEST_QUEUE:
             raise ProblemError(503, "overloaded", "too many requests are waiting: try again later")
         if self._stopping:
             raise not_durable("the service is stopping")
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._jobs.append(Job(command, future, seconds))
+        self._jobs.append(Job(command, future, seconds, campaign))
         self._wake.set()
         return await future
 
@@ -148,11 +169,14 @@ class Engine:
     async def _apply_fit(self) -> None:
         """Do a part of going on with what was fitted again; then requests have their turn."""
         try:
-            await self._refresh()
-            await self._in_thread(partial(self.fits.step, self.books, self.clock()))
+            await self._in_thread(partial(self._step_fit, self.clock()))
             await self._commit(long=True)
         except Exception as error:
             (self._give_up if concerns_all(error) else self._fail)(error)
+
+    def _step_fit(self, at: int) -> None:
+        self._follow(self._held())
+        self.fits.step(self.books, at)
 
     async def _results(self, jobs: list[Job]) -> list[Any]:
         """The results of jobs; whatever happens, the next ones have their turn."""
@@ -185,6 +209,8 @@ class Engine:
         if self._failing():
             return False
         try:
+            if self.forwarder is not None:
+                await self._in_thread(self._move)
             more = await self._sweep_all()
             if not self.books.stale:
                 await self._in_thread(partial(self.fits.begin, self.books))
@@ -204,6 +230,8 @@ class Engine:
         except Exception as error:
             if concerns_all(error):
                 raise
+            if self._lost_race(error):
+                return True
             self._fail(error)
         for campaign in self.books.all():
             await self._sweep_apart(campaign.id)
@@ -211,10 +239,13 @@ class Engine:
 
     async def _sweep(self, only: str | None = None) -> bool:
         """Let windows pass, of all campaigns or of one; whether there is more of that to do."""
-        await self._refresh()
-        more = await self._in_thread(partial(sweep, self.books, self.clock(), only))
+        more = await self._in_thread(partial(self._follow_and_sweep, self.clock(), only))
         await self._commit(long=True)
         return more
+
+    def _follow_and_sweep(self, at: int, only: str | None) -> bool:
+        self._follow(self._held() if only is None else [only])
+        return sweep(self.books, at, only)
 
     async def _sweep_apart(self, id_: str) -> None:
         """Let windows pass for one campaign; if they cannot, it must not hold up the others."""
@@ -223,14 +254,19 @@ class Engine:
         except Exception as error:
             if concerns_all(error):
                 raise
+            if self._lost_race(error):
+                return
             self._fail(error)
             self.books.quarantine(id_, "its outcome windows cannot pass: see the service's log")
 
-    async def _work(self, jobs: list[Job]) -> list[Any]:
+    async def _work(self, jobs: list[Job], tries: int = TRIES) -> list[Any]:
         """The results of all, or the errors instead; every one durable."""
         try:
             return await self._batch(jobs)
         except Exception as error:
+            if tries > 1 and self._lost_race(error):
+                await asyncio.sleep(random.uniform(0.0, LONGEST_RACE))
+                return await self._work(jobs, tries - 1)
             if isinstance(error, PausedError):
                 self.books.abandon()
                 return [not_durable(NOT_WRITTEN) for _ in jobs]
@@ -246,21 +282,49 @@ class Engine:
 
     async def _batch(self, jobs: list[Job]) -> list[Any]:
         """The results of all, durable together."""
-        await self._refresh()
-        long = sum(job.seconds for job in jobs) > INLINE
-        work = partial(_results, self.books, self.clock(), jobs)
+        seconds = sum(job.seconds for job in jobs)
+        long = self._shared or self.books.stale or seconds > INLINE
+        work = partial(self._do_all, jobs, self.clock())
         results = await self._in_thread(work) if long else work()
         if self.books.changed and self._failing():
             raise PausedError(self.trouble or "")
         await self._commit(long)
         return results
 
-    async def _refresh(self) -> None:
-        """Read again what was abandoned; to fold a campaign may take long."""
-        if self.books.stale:
-            await self._in_thread(self.books.refresh)
-        else:
-            self.books.refresh()
+    def _do_all(self, jobs: list[Job], at: int) -> list[Any]:
+        self._follow({job.campaign for job in jobs if job.campaign is not None})
+        return _results(self.books, at, jobs)
+
+    def _follow(self, campaigns: Collection[str]) -> None:
+        """Read again what was abandoned, and what others may have moved on; both may take long."""
+        began = time.perf_counter()
+        self._note_taken(self.books.refresh(campaigns), began)
+
+    def _move(self) -> None:
+        """Let go of campaigns and take others over, as they are held now."""
+        assert self.forwarder is not None
+        began, here = time.perf_counter(), self.forwarder.places.is_here
+        self._note_taken(self.books.move(here, AT_ONCE), began)
+
+    def _note_taken(self, campaigns: int, began: float) -> None:
+        seconds = time.perf_counter() - began
+        for _ in range(campaigns):
+            self.metrics.take_overs.observe(seconds / campaigns)
+
+    def _held(self) -> list[str]:
+        """The campaigns that this process holds."""
+        return [campaign.id for campaign in self.books]
+
+    def _lost_race(self, error: Exception) -> bool:
+        """Whether another process was faster; then nothing has happened, and it can be tried again.
+
+        A file has no other writers: there this is no race, but a fault.
+        """
+        if not (self._shared and isinstance(error, ConflictError)):
+            return False
+        self.metrics.conflicts.inc()
+        self.books.abandon()
+        return True
 
     def _failing(self) -> bool:
         return self.trouble is not None and time.monotonic() < self._try_again
@@ -269,11 +333,18 @@ class Engine:
         if not self.books.changed:
             return
         begin = time.perf_counter()
-        long = long or self.books.snapshot_due
-        events = await self._in_thread(self.books.write) if long else self.books.write()
-        await self._in_thread(self.books.commit)
+        if long or self.books.snapshot_due:
+            events = await self._in_thread(self._write_and_commit)
+        else:
+            events = self.books.write()
+            await self._in_thread(self.books.commit)
         self.metrics.note_commit(time.perf_counter() - begin, events)
         self._recover()
+
+    def _write_and_commit(self) -> int:
+        events = self.books.write()
+        self.books.commit()
+        return events
 
     async def _in_thread(self, task: Callable[[], T]) -> T:
         """Wait for the disk or for long work, while others are served."""
@@ -290,7 +361,8 @@ class Engine:
             logger.error("nothing was done: %s", error)
         self.metrics.failures.inc()
         self.trouble = str(error)
-        self._try_again = time.monotonic() + PAUSE
+        # not all at once: processes that share a ledger have all lost it at the same moment
+        self._try_again = time.monotonic() + PAUSE * random.uniform(0.5, 1.5)
         self.books.abandon()
 
     def _fail(self, error: Exception, quiet: bool = False) -> None:

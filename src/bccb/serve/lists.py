@@ -44,12 +44,12 @@ async def _in_parts(
     id_ = request.campaign_id
     most = engine.books.users_at_once(id_)
     if request.size > most:
-        await engine.do(lambda books, at: check(books, at, request), LONG)
+        await engine.do(lambda books, at: check(books, at, request), LONG, id_)
     results = []
     for part in request.parts(most):
         with _half_done(part.first):
             seconds = engine.books.seconds(id_, part.size)
-            results.append(await engine.queue(command_for(part), seconds))
+            results.append(await engine.queue(command_for(part), seconds, id_))
     return results
 
 

@@ -45,6 +45,23 @@ class Metrics:
         self.failures = Counter(
             "bccb_commit_failures", "Commits that failed.", registry=self.registry
         )
+        self.conflicts = Counter(
+            "bccb_commit_conflicts",
+            "Commits that another replica was faster than: they were tried again.",
+            registry=self.registry,
+        )
+        self.take_overs = Histogram(
+            "bccb_take_over_seconds",
+            "How long it took to take over a campaign from another replica.",
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self.forwards = Counter(
+            "bccb_forwards",
+            "Requests that were forwarded to the replica that holds their campaign.",
+            ("result",),
+            registry=self.registry,
+        )
         self.notices = Counter(
             "bccb_webhook_notices",
             "Notices for the webhook: sent, or lost after the last try.",
@@ -128,4 +145,7 @@ class _Campaigns(Collector):
             "Campaigns whose journal cannot be folded: nothing of them is decided.",
             len(self.books.all()) - len(campaigns),
         )
-        return [*families.values(), behind, quarantined]
+        held = GaugeMetricFamily(
+            "bccb_campaigns_held", "Campaigns that this process decides for.", len(campaigns)
+        )
+        return [*families.values(), behind, quarantined, held]

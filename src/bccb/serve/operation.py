@@ -49,6 +49,11 @@ class Operation:
         return Route(self.path, Served(self, engine), methods=[self.method], name=self.name)
 
     @property
+    def is_held(self) -> bool:
+        """Whether one replica answers it: the holder of its campaign, or the one that opens."""
+        return self.scope is not None and ("{campaign_id}" in self.path or self.method == "POST")
+
+    @property
     def name(self) -> str:
         """The name of its function."""
         return self.endpoint.__name__
@@ -67,9 +72,21 @@ class Served:
     engine: Engine
 
     async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        response = await self.operation.endpoint(self.engine, Request(scope, receive))
+        """Answer a request, or let the replica answer that holds its campaign."""
+        request = Request(scope, receive)
+        forwarder = self.engine.forwarder
+        response: Response | None = None
+        if forwarder is not None and self.operation.is_held:
+            response, request = await forwarder.elsewhere(request, self.operation.most_bytes)
+        if response is None:
+            response = await self._answer(request)
         await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        campaign = request.path_params.get("campaign_id")
+        if campaign is not None:
+            await self.engine.hold(campaign)
+        return await self.operation.endpoint(self.engine, request)
 
 
 class Operations(list[Operation]):

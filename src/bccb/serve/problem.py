@@ -8,6 +8,7 @@ from bccb.errors import BccbError, is_shortage, shown
 from bccb.wire import Problem
 
 LONGEST = 100  # characters of a value in a message
+NOT_DURABLE = "not-durable"
 
 
 class ProblemError(BccbError):
@@ -65,4 +66,4 @@ def problem_of(error: Exception, detail: str) -> ProblemError:
 
 def not_durable(detail: str) -> ProblemError:
     """What was asked could not be kept, and so was not done."""
-    return ProblemError(503, "not-durable", detail)
+    return ProblemError(503, NOT_DURABLE, detail)

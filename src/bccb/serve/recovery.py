@@ -82,12 +82,25 @@ def _folded(
 ) -> tuple[Campaign, Opened]:
     """The campaign after its last event, and which of the folded decisions have no end."""
     campaign = _begin(ledger, account, snapshot)
+    return campaign, _follow_journal(ledger, account, campaign, accept)
+
+
+def catch_up(ledger: Reader, account: Account, campaign: Campaign) -> None:
+    """Fold what another process has added to the journal; after an error it is half done."""
+    with _damage_named(account):
+        _check_row(account, campaign, _follow_journal(ledger, account, campaign, compare))
+
+
+def _follow_journal(ledger: Reader, account: Account, campaign: Campaign, accept: Accept) -> Opened:
+    """Fold the rest of the journal; which of these decisions have no end."""
     campaign.swept = account.swept
     opened: Opened = {}
     for event in ledger.events(account.key, campaign.sequence):
+        if ledger.shared and event.sequence > account.sequence:
+            break  # another process has added it since the row was read
         with _placed(event):
             accept(campaign, event, _apply(ledger, campaign, event, opened))
-    return campaign, opened
+    return opened
 
 
 def code_of(terms: Terms, snapshot: Snapshot | None) -> Code:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import IO, Annotated, Any, cast
@@ -28,9 +28,11 @@ from bccb.serve.campaign import Campaign
 from bccb.serve.columns import parse_columns
 from bccb.serve.decisions import Asked, answer_columns, answers
 from bccb.serve.engine import Engine
+from bccb.serve.forwarding import REQUEST_ID, is_forwarded
 from bccb.serve.operation import Operations, Reply
 from bccb.serve.outcomes import Reports
 from bccb.serve.problem import ProblemError, invalid
+from bccb.serve.quarantine import Quarantined
 from bccb.serve.users import UserRows
 from bccb.serve.views import campaign_view, report_view
 from bccb.serve.work import LONG
@@ -140,7 +142,7 @@ async def cancel(engine: Engine, request: Request) -> Response:
     """Undo a decision whose treatment was not delivered: its money returns."""
     id_ = _decision_id(request)
     command = partial(outcomes.cancel, campaign_id=_campaign_id(request), decision=id_)
-    return json_response(await engine.do(command))
+    return json_response(await engine.do(command, campaign=_campaign_id(request)))
 
 
 @reporting("POST", f"{DECISION}/correct", wire.OutcomeAnswer, takes=wire.CorrectRequest)
@@ -151,7 +153,7 @@ async def correct(engine: Engine, request: Request) -> Response:
     command = partial(
         outcomes.correct, campaign_id=_campaign_id(request), decision=id_, value=value
     )
-    return json_response(await engine.do(command))
+    return json_response(await engine.do(command, campaign=_campaign_id(request)))
 
 
 @reporting("POST", f"{DECISION}/settle", wire.DecisionState, takes=wire.SettleRequest)
@@ -160,7 +162,7 @@ async def settle(engine: Engine, request: Request) -> Response:
     id_ = _decision_id(request)
     cost = parse(SETTLEMENTS, await read(request)).cost
     command = partial(outcomes.settle, campaign_id=_campaign_id(request), decision=id_, cost=cost)
-    return json_response(await engine.do(command))
+    return json_response(await engine.do(command, campaign=_campaign_id(request)))
 
 
 @managing(
@@ -187,7 +189,7 @@ async def open_campaign(engine: Engine, request: Request) -> Response:
         campaign, new = campaigns.open_campaign(books, at, terms)
         return campaign_view(campaign), new
 
-    view, new = await engine.do(command, LONG)
+    view, new = await engine.do(command, LONG, terms.learned_from)
     return json_response(view, 201 if new else 200)
 
 
@@ -209,7 +211,7 @@ async def upload_learning(engine: Engine, request: Request) -> Response:
     is safe.
     """
     id_ = _campaign_id(request)
-    terms = await engine.do(lambda books, at: books.campaign(id_).terms)
+    terms = await engine.do(lambda books, at: books.campaign(id_).terms, campaign=id_)
     saved = await read_file(request, learning.MOST_BYTES)
     checking = partial(learning.learned, terms, saved)
     memory = await asyncio.get_running_loop().run_in_executor(learning.CHECKER, checking)
@@ -217,18 +219,19 @@ async def upload_learning(engine: Engine, request: Request) -> Response:
     def command(books: Books, at: int) -> wire.Campaign:
         return campaign_view(learning.begin(books, at, id_, memory))
 
-    return json_response(await engine.do(command, LONG))
+    return json_response(await engine.do(command, LONG, id_))
 
 
 @managing(f"{ONE}/budget", wire.Campaign, takes=wire.BudgetRequest)
 async def add_budget(engine: Engine, request: Request) -> Response:
     """Add money, which is planned over the users to come."""
     asked, id_ = parse(BUDGETS, await read(request)), _campaign_id(request)
+    request_id = asked.request_id or request.headers.get(REQUEST_ID.decode())
 
     def command(books: Books, at: int) -> wire.Campaign:
-        return campaign_view(campaigns.add_budget(books, at, id_, asked.add, asked.request_id))
+        return campaign_view(campaigns.add_budget(books, at, id_, asked.add, request_id))
 
-    return json_response(await engine.do(command))
+    return json_response(await engine.do(command, campaign=_campaign_id(request)))
 
 
 @managing(f"{ONE}/pause", wire.Campaign)
@@ -251,28 +254,60 @@ async def close_campaign(engine: Engine, request: Request) -> Response:
 
 async def _turn(engine: Engine, request: Request, kind: Kind) -> Response:
     id_ = _campaign_id(request)
-    return json_response(
-        await engine.do(lambda books, at: campaign_view(campaigns.turn(books, at, id_, kind)))
-    )
+
+    def command(books: Books, at: int) -> wire.Campaign:
+        return campaign_view(campaigns.turn(books, at, id_, kind))
+
+    return json_response(await engine.do(command, campaign=id_))
 
 
 @looking(ALL, wire.CampaignList, problems=(503,))
 async def list_campaigns(engine: Engine, request: Request) -> Response:
     """All campaigns, the newest first."""
+    views = await engine.do(lambda books, at: _views(books.all()), LONG)
+    forwarder = engine.forwarder
+    if forwarder is not None and not is_forwarded(request):
+        views = await _with_others(engine, views, await forwarder.lists(request))
+    listed = b'{"campaigns":[' + b",".join(reversed(views.values())) + b"]}"
+    return Response(listed, media_type=JSON)
 
-    def command(books: Books, at: int) -> bytes:
-        # there may be many with many names: in pieces, so that the event loop has its turns
-        views = [wire.encode(campaign_view(each, whole=False)) for each in reversed(books.all())]
-        return b'{"campaigns":[' + b",".join(views) + b"]}"
 
-    return Response(await engine.do(command, LONG), media_type=JSON)
+def _views(campaigns: Iterable[Campaign | Quarantined]) -> dict[str, bytes]:
+    # there may be many with many names: in pieces, so that the event loop has its turns
+    return {each.id: wire.encode(campaign_view(each, whole=False)) for each in campaigns}
+
+
+async def _with_others(
+    engine: Engine, here: dict[str, bytes], others: dict[str, bytes]
+) -> dict[str, bytes]:
+    """All campaigns of a shared ledger in order: those of other replicas, of this one and of none.
+
+    Where two replicas list a campaign, its holder knows best.
+    """
+    forwarder = engine.forwarder
+    assert forwarder is not None
+    ids = await engine.do(lambda books, at: books.ids(), LONG)
+    views: dict[str, bytes] = {}
+    for id_ in ids:
+        first, second = (here, others) if forwarder.places.is_here(id_) else (others, here)
+        view = first.get(id_) or second.get(id_)
+        if view is None:
+            command = partial(_view_of, id_=id_)
+            view = await engine.do(command, LONG, id_)
+        views[id_] = view
+    return views
+
+
+def _view_of(books: Books, at: int, id_: str) -> bytes:
+    return _views([books.look(id_)])[id_]
 
 
 @looking(ONE, wire.Campaign)
 async def get_campaign(engine: Engine, request: Request) -> Response:
     """One campaign, its money and its counts."""
     id_ = _campaign_id(request)
-    return json_response(await engine.do(lambda books, at: campaign_view(books.look(id_))))
+    view = await engine.do(lambda books, at: campaign_view(books.look(id_)), campaign=id_)
+    return json_response(view)
 
 
 @looking(f"{ONE}/report", wire.Report)
@@ -280,7 +315,7 @@ async def get_report(engine: Engine, request: Request) -> Response:
     """What the page shows of a campaign."""
     id_ = _campaign_id(request)
     seconds = engine.books.seconds_to_report(id_)
-    report = await engine.do(lambda books, at: report_view(books.look(id_), at), seconds)
+    report = await engine.do(lambda books, at: report_view(books.look(id_), at), seconds, id_)
     return json_response(report)
 
 
@@ -297,7 +332,7 @@ async def get_explanation(engine: Engine, request: Request) -> Response:
         campaign = books.campaign(id_)
         return campaign, explanations.copied(campaign)
 
-    work = partial(explanations.explanation_view, *await engine.do(command, LONG))
+    work = partial(explanations.explanation_view, *await engine.do(command, LONG, id_))
     return json_response(await asyncio.get_running_loop().run_in_executor(EXPLAINER, work))
 
 
@@ -326,7 +361,7 @@ async def get_log(engine: Engine, request: Request) -> Response:
         campaign = books.campaign(id_)
         return campaign, campaign.sequence
 
-    campaign, until = await engine.do(command)
+    campaign, until = await engine.do(command, campaign=id_)
     writing = partial(log.write, engine.books.ledger, campaign, until, kind)
     try:
         file = await asyncio.get_running_loop().run_in_executor(LOG_WRITER, writing)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from types import FrameType
 
 import httpx
 import uvicorn
@@ -19,13 +22,18 @@ from bccb.serve.access import Access
 from bccb.serve.alerts import ignore
 from bccb.serve.app import create_app
 from bccb.serve.books import Books
+from bccb.serve.code import this_code
 from bccb.serve.connection import MOST_CONNECTIONS, RESERVED, Connection, connections_within
 from bccb.serve.engine import Engine
+from bccb.serve.forwarding import Forwarder
+from bccb.serve.membership import Membership
 from bccb.serve.metrics import Metrics
+from bccb.serve.peer import check_address
 from bccb.serve.webhook import Webhook
 
 COLLECT = (50_000, 50, 100)  # objects, young and middle-aged collections between collections
 SHUTDOWN_SECONDS = 10  # for requests under way
+HAND_OVER_SECONDS = 2.0  # in which proxies notice, and requests go on to the next holders
 
 logger = logging.getLogger("bccb.serve")
 
@@ -89,15 +97,38 @@ def opened(
         ledger.close()
 
 
+@contextmanager
+def joined(books: Books, address: str) -> Iterator[Membership | None]:
+    """Join the replicas that share a ledger; nothing where it is not shared."""
+    if not books.ledger.shared:
+        yield None
+        return
+    membership = Membership(books.ledger.replicas(), check_address(address), this_code().version)
+    membership.start()
+    try:
+        yield membership
+    finally:
+        membership.stop()
+
+
 def serve(
-    books: Books, access: Access, listener: socket.socket, webhook: httpx.URL | None = None
+    books: Books,
+    access: Access,
+    listener: socket.socket,
+    webhook: httpx.URL | None = None,
+    membership: Membership | None = None,
 ) -> None:
     """Answer until a signal ends it, and tell a webhook of alerts."""
     Connection.most = connections_within(raise_descriptors())
     metrics = Metrics()
     tell = ignore if webhook is None else Webhook(webhook, metrics).tell
+    if membership is None:
+        engine = Engine(books, metrics, tell=tell)
+    else:
+        forwarder = Forwarder(membership.places, metrics)
+        engine = Engine(books, metrics, membership.clock, tell, forwarder)
     config = uvicorn.Config(
-        create_app(Engine(books, metrics, tell=tell), access),
+        create_app(engine, access),
         http=Connection,
         ws="none",
         log_level="warning",
@@ -111,4 +142,22 @@ def serve(
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECT)
-    uvicorn.Server(config).run(sockets=[listener])
+    Server(config, membership).run(sockets=[listener])
+
+
+class Server(uvicorn.Server):
+    """A server that hands its campaigns over before it stops."""
+
+    def __init__(self, config: uvicorn.Config, membership: Membership | None) -> None:
+        super().__init__(config)
+        self._membership = membership
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop at once where there is nobody to hand over to, or when asked twice."""
+        membership = self._membership
+        if membership is None or membership.places.leaving or not membership.places.others():
+            super().handle_exit(sig, frame)
+            return
+        membership.leave()
+        stop = partial(super().handle_exit, sig, frame)
+        asyncio.get_running_loop().call_later(HAND_OVER_SECONDS, stop)

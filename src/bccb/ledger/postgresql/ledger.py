@@ -23,8 +23,6 @@ SPARE = 4  # connections of readers that are kept for the next ones
 class PostgresqlLedger(PostgresqlReader):
     """The tables at a URL, as the port wants them."""
 
-    shared = True
-
     def __init__(self, url: str, read_only: bool = False) -> None:
         super().__init__(Session(url, read_only))
         self._spares = _Spares(url)

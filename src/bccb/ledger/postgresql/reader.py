@@ -23,6 +23,8 @@ def keys_of(session: Session) -> list[Key]:
 class PostgresqlReader:
     """A ledger as the port wants it, to read."""
 
+    shared = True
+
     def __init__(self, session: Session) -> None:
         self._session = session
 

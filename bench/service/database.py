@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from subprocess import SubprocessError
 from typing import Literal
+
+import psycopg
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of a run-time folder that is not there, which is no matter
@@ -33,9 +37,35 @@ class Database:
         self._package = get_server(self.folder, cleanup_mode=None, start=False)
         self._package.ensure_pgdata_inited()
 
-    def url(self, port: int | None = None) -> str:
+    def url(self, port: int | None = None, name: str = "postgres") -> str:
         """Where it is; by another port, where a proxy stands before it."""
-        return f"postgresql://postgres@{HOST}:{port or self.port}/postgres"
+        return f"postgresql://postgres@{HOST}:{port or self.port}/{name}"
+
+    def create(self, name: str) -> str:
+        """A new database in it; where that is."""
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute(f'CREATE DATABASE "{name}"')
+        return self.url(name=name)
+
+    def bytes_of(self, name: str) -> int:
+        """How large a database is, with its indices."""
+        with psycopg.connect(self.url()) as connection:
+            row = connection.execute("SELECT pg_database_size(%s)", (name,)).fetchone()
+        assert row is not None
+        return int(row[0])
+
+    def cpu_seconds(self) -> float:
+        """Seconds of CPU that all its processes took so far, as Linux counts them; 0 elsewhere."""
+        server = (self.folder / "postmaster.pid").read_text().split()[0]
+        ticks = 0
+        for file in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):  # it has ended
+                fields = file.read_text().rpartition(")")[2].split()
+                if file.parent.name == server:
+                    ticks += sum(map(int, fields[11:15]))  # with those of processes that ended
+                elif fields[1] == server:
+                    ticks += sum(map(int, fields[11:13]))
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     def start(self) -> None:
         """Start it, and wait until it takes connections; fsync is on, as by default."""

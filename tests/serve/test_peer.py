@@ -1,0 +1,142 @@
+"""Asking another replica over kept connections, which may be cut, slow or stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from bccb.errors import InputError
+from bccb.serve import peer as module
+from bccb.serve.peer import Peer, UnreachableError, check_address
+
+Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PATIENCE", 0.1)
+    monkeypatch.setattr(module, "LIVES_SECONDS", 0.2)
+
+
+async def asked(handler: Handler, times: int = 1) -> list[tuple[int, bytes]]:
+    """What a peer with this handler answers, asked several times."""
+    tasks: list[asyncio.Task[None] | None] = []
+
+    async def closing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        tasks.append(asyncio.current_task())
+        try:
+            await handler(reader, writer)
+        except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(closing, "127.0.0.1")
+    port = server.sockets[0].getsockname()[1]
+    peer = Peer(f"http://127.0.0.1:{port}")
+    answers = []
+    try:
+        for _ in range(times):
+            answer, rest = await peer.ask("POST", b"/x?y=1", [(b"host", b"h")], b"body")
+            answers.append((answer.status, b"".join([part async for part in rest])))
+    finally:
+        peer.close()
+        server.close()
+        for task in filter(None, tasks):
+            task.cancel()
+        await asyncio.gather(*filter(None, tasks), return_exceptions=True)
+    return answers
+
+
+async def request(reader: asyncio.StreamReader) -> bytes:
+    """One request, as it came."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    return head + (await reader.readexactly(4) if b"content-length: 4" in head else b"")
+
+
+def test_a_connection_is_kept() -> None:
+    seen: list[bytes] = []
+    connections = []
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(writer)
+        while True:
+            seen.append(await request(reader))
+            writer.write(OK)
+
+    assert asyncio.run(asked(handler, 3)) == [(200, b"ok")] * 3
+    assert seen == [b"POST /x?y=1 HTTP/1.1\r\nhost: h\r\ncontent-length: 4\r\n\r\nbody"] * 3
+    assert len(connections) == 1
+
+
+def test_a_kept_connection_that_was_closed_is_replaced() -> None:
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request(reader)
+        writer.write(OK)
+        await writer.drain()
+        writer.close()
+
+    assert asyncio.run(asked(handler, 3)) == [(200, b"ok")] * 3
+
+
+def test_a_large_answer_comes_in_pieces() -> None:
+    size = 3 * module.WHOLE
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            await request(reader)
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size + b"x" * size)
+
+    assert asyncio.run(asked(handler, 2)) == [(200, b"x" * size)] * 2
+
+
+def test_one_that_lives_may_take_long() -> None:
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not (await request(reader)).startswith(b"GET /healthz"):
+            await asyncio.sleep(0.5)
+        writer.write(OK)
+
+    assert asyncio.run(asked(handler)) == [(200, b"ok")]
+
+
+async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await asyncio.sleep(5.0)
+
+
+async def cutting(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await request(reader)
+    writer.write(OK[:20])
+    writer.close()
+
+
+async def babbling(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"\x00\x01 this is no HTTP\r\n\r\n")
+
+
+@pytest.mark.parametrize("handler", [silent, cutting, babbling])
+def test_one_that_does_not_answer_is_unreachable(handler: Handler) -> None:
+    with pytest.raises(UnreachableError):
+        asyncio.run(asked(handler))
+
+
+def test_one_that_is_not_there_is_unreachable() -> None:
+    async def ask() -> None:
+        server = await asyncio.start_server(silent, "127.0.0.1")
+        port = server.sockets[0].getsockname()[1]
+        server.close()
+        await server.wait_closed()
+        await Peer(f"http://127.0.0.1:{port}").ask("GET", b"/", [], b"")
+
+    with pytest.raises(UnreachableError):
+        asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    "address", ["http://0.0.0.0:8000", "https://10.0.0.7", "10.0.0.7:8000", "http://a/b", ""]
+)
+def test_an_address_must_be_one_that_others_reach(address: str) -> None:
+    with pytest.raises(InputError, match="advertise"):
+        check_address(address)
