@@ -93,7 +93,7 @@ def _fold(connection: psycopg.Connection[Any], key: int, id_: str, verdict: Verd
     terms = fold.terms
     if terms is not None and terms.policy == GREEDY and fold.offered >= ENOUGH * fold.budget:
         verdict.exhausted += 1
-        verdict.left += fold.remaining
+        verdict.left += max(fold.remaining, 0)
         verdict.granted += fold.budget
     return fold
 
