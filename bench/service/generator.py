@@ -135,7 +135,9 @@ def _at_most(limit: int, requests: Iterator[bytes]) -> Iterator[bytes]:
 class Generator:
     """The generator as its parent sees it."""
 
-    def __init__(self, ports: Sequence[int], campaigns: dict[str, list[str]]) -> None:
+    def __init__(
+        self, ports: Sequence[int], campaigns: dict[str, list[str]], first: int = 0
+    ) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "bench.service.generator"],
             cwd=ROOT,
@@ -143,7 +145,7 @@ class Generator:
             stdout=subprocess.PIPE,
             text=True,
         )
-        self._tell({"ports": ports, "campaigns": campaigns})
+        self._tell({"ports": ports, "campaigns": campaigns, "first": first})
 
     def run(self, order: Order) -> Round:
         """Send a round and wait for its end."""
@@ -175,7 +177,9 @@ def main() -> None:
 
         run = uvloop.run
     begin = json.loads(sys.stdin.readline())
-    sets = {name: traffic.Campaigns(ids) for name, ids in begin["campaigns"].items()}
+    sets = {
+        name: traffic.Campaigns(ids, begin["first"]) for name, ids in begin["campaigns"].items()
+    }
     for line in sys.stdin:
         order = Order(**json.loads(line))
         requests = _requests(order, sets)

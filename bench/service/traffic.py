@@ -32,9 +32,9 @@ def campaign_request(name: str) -> dict[str, Any]:
 class Campaigns:
     """Campaigns in turn; ids that were decided on wait here for their outcomes."""
 
-    def __init__(self, ids: list[str]) -> None:
+    def __init__(self, ids: list[str], first: int = 0) -> None:
         self.turn = cycle(ids)
-        self.number = 0
+        self.number = first  # of the next id
         self.decided: deque[tuple[str, int, int]] = deque()  # campaign, first id, how many
 
     def draw(self, size: int) -> tuple[str, int]:
