@@ -2,9 +2,11 @@
 
 import json
 import re
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -134,9 +136,16 @@ ANSWERS = [
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def folder() -> Iterator[Path]:
+    """Not that of pytest: it closes its folder to the user of PostgreSQL whenever it starts."""
+    with tempfile.TemporaryDirectory(prefix="bccb-test-chaos-") as name:
+        yield Path(name)
+
+
+@pytest.fixture(scope="module")
+def url(folder: Path) -> Iterator[str]:
     """A PostgreSQL of its own."""
-    server = database.Database(tmp_path_factory.mktemp("chaos") / "postgresql")
+    server = database.Database(folder / "postgresql")
     try:
         try:
             server.start()
@@ -456,10 +465,10 @@ def counts_of(line: str) -> dict[str, int]:
 @pytest.mark.compiled
 @pytest.mark.slow_first
 def test_nothing_is_lost_in_a_minute_of_chaos(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], folder: Path
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        chaos.main(["--seconds", "60", "--folder", str(tmp_path)])
+        chaos.main(["--seconds", "60", "--folder", str(folder)])
     printed = capsys.readouterr()
     counts = counts_of(printed.out.splitlines()[-1])
     assert counts.pop("faults") >= 10, printed.err
@@ -467,12 +476,12 @@ def test_nothing_is_lost_in_a_minute_of_chaos(
     assert re.search(r"[1-9]\d* clocks set apart", printed.err)
     assert "money should have run out in 2 of 10 campaigns" in printed.err
     assert ended.value.code == 0
-    assert not list(tmp_path.iterdir())
+    assert not list(folder.glob("bccb-chaos-*"))
 
 
 @pytest.mark.slow_first
 def test_replicas_without_the_compare_and_set_overspend(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = [
         {**request, "policy": {"name": campaigns.GREEDY}, "budget": "30"}
@@ -483,9 +492,9 @@ def test_replicas_without_the_compare_and_set_overspend(
     monkeypatch.setattr(faults, "kinds", lambda: ["peer link cut"])  # each decides for itself
     monkeypatch.setattr(faults, "AWAY", (10.0, 10.0))
     monkeypatch.setattr(faults, "BETWEEN", 0.1)
-    program = tmp_path / "careless.py"
+    program = folder / "careless.py"
     program.write_text(CARELESS)
-    options = ["--seconds", "8", "--folder", str(tmp_path)]
+    options = ["--seconds", "8", "--folder", str(folder)]
     with pytest.raises(SystemExit) as ended:
         chaos.main([*options, "--program", f"{sys.executable} {program}"])
     printed = capsys.readouterr()
@@ -494,4 +503,6 @@ def test_replicas_without_the_compare_and_set_overspend(
     assert counts["doubled"] > 0
     assert counts["diverged"] > 0
     assert ended.value.code == 1
-    assert list(tmp_path.glob("*/answers.jsonl"))
+    (left,) = folder.glob("bccb-chaos-*")
+    assert (left / "answers.jsonl").exists()
+    shutil.rmtree(left)
