@@ -44,6 +44,7 @@ class Rolling:
         """Restart every replica so many times."""
         bar = progress.add_task("restarts", total=rounds * 3)
         await self.cluster.start(apart=False)
+        self.load.open()
         self.load.begin()
         await asyncio.sleep(QUIET)
         for _ in range(rounds):

@@ -1,6 +1,7 @@
-"""The chaos harness: its checker finds every kind of damage, and its links do what they say."""
+"""The chaos harness: the service passes it, and replicas without a compare-and-set do not."""
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -13,13 +14,44 @@ from typing import Any
 import psycopg
 import pytest
 
-from bench.chaos import checker
+from bench.chaos import __main__ as chaos
+from bench.chaos import campaigns, checker, faults, load
 from bench.chaos.fold import COUNTERS
 from bench.chaos.proxy import Proxy, State
 from bench.service.process import environment
 
 database = pytest.importorskip("bench.service.database")
 
+# bccb itself, but a campaign's row is moved on whoever else has moved it, and nothing minds
+CARELESS = """
+import psycopg
+
+from bccb.cli import main
+from bccb.ledger.postgresql import session, tables
+
+CONDITION = "AND sequence = %(before)s"
+check, queries = tables.check, session.queries
+
+
+def unguarded(its):
+    check(its)
+    with psycopg.connect(its.url, autocommit=True) as connection:
+        connection.execute("ALTER TABLE journal DROP CONSTRAINT IF EXISTS journal_pkey")
+        connection.execute("ALTER TABLE campaigns DROP CONSTRAINT IF EXISTS never_overspent")
+        connection.execute("DROP INDEX IF EXISTS once")
+
+
+def careless(sql):
+    found = dict(queries(sql))
+    assert CONDITION in found["advance"]
+    return found | {"advance": found["advance"].replace(CONDITION, "")}
+
+
+if __name__ == "__main__":
+    tables.GUARDS = ()
+    tables.check, session.queries = unguarded, careless
+    main()
+"""
 SCHEMA = """
 DROP SCHEMA public CASCADE;
 CREATE SCHEMA public;
@@ -408,3 +440,58 @@ def test_a_clock_is_set_apart() -> None:
     now, now_ns, *_ = ran.stdout.split()
     assert 0 <= float(now) - (before - 7200) < 60
     assert 0 <= int(now_ns) / 1e9 - (before - 7200) < 60
+
+
+# The whole
+
+
+def counts_of(line: str) -> dict[str, int]:
+    """The counts in the last line; it must be as promised."""
+    pattern = r"faults=(\d+) " + " ".join(rf"{name}=(\d+)" for name in COUNTERS)
+    found = re.fullmatch(pattern + r" underspent=\d+\.\d%", line)
+    assert found, line
+    return dict(zip(("faults", *COUNTERS), map(int, found.groups()), strict=True))
+
+
+@pytest.mark.compiled
+@pytest.mark.slow_first
+def test_nothing_is_lost_in_a_minute_of_chaos(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        chaos.main(["--seconds", "60", "--folder", str(tmp_path)])
+    printed = capsys.readouterr()
+    counts = counts_of(printed.out.splitlines()[-1])
+    assert counts.pop("faults") >= 10, printed.err
+    assert not any(counts.values()), printed.err
+    assert re.search(r"[1-9]\d* clocks set apart", printed.err)
+    assert "money should have run out in 2 of 10 campaigns" in printed.err
+    assert ended.value.code == 0
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow_first
+def test_replicas_without_the_compare_and_set_overspend(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = [
+        {**request, "policy": {"name": campaigns.GREEDY}, "budget": "30"}
+        for request in campaigns.campaign_requests()
+        if request["name"] in ("little money", campaigns.PAUSES)
+    ]
+    monkeypatch.setattr(load, "campaign_requests", lambda: asked)
+    monkeypatch.setattr(faults, "kinds", lambda: ["peer link cut"])  # each decides for itself
+    monkeypatch.setattr(faults, "AWAY", (10.0, 10.0))
+    monkeypatch.setattr(faults, "BETWEEN", 0.1)
+    program = tmp_path / "careless.py"
+    program.write_text(CARELESS)
+    options = ["--seconds", "8", "--folder", str(tmp_path)]
+    with pytest.raises(SystemExit) as ended:
+        chaos.main([*options, "--program", f"{sys.executable} {program}"])
+    printed = capsys.readouterr()
+    counts = counts_of(printed.out.splitlines()[-1])
+    assert counts["overspent"] > 0, printed.err
+    assert counts["doubled"] > 0
+    assert counts["diverged"] > 0
+    assert ended.value.code == 1
+    assert list(tmp_path.glob("*/answers.jsonl"))

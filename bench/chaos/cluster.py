@@ -24,6 +24,7 @@ from bench.service.process import STOP_SECONDS, Server, ServerError
 REPLICAS = 3
 UP_SECONDS = 120.0  # until a replica is ready, also while the database is away for a while
 LOOK = 0.1  # seconds between two looks at a process
+AGAIN = 1.0  # seconds until a process that has ended by itself is started again
 FARTHEST = 5 * 3600  # seconds that a clock is off at most
 FIGURES = re.compile(r"^bccb_\w*(?:forward|conflict|take_?over|held|holding|replica)\w*")
 
@@ -65,18 +66,18 @@ class Replica:
     async def up(self, clock: int = 0) -> None:
         """Start a process and wait until it is ready; one that ends by itself is started again."""
         self.start(clock)
-        began = time.monotonic()
+        began, why = time.monotonic(), ""
         while True:
             try:
                 if await asyncio.to_thread(self.running.is_ready):
                     return
-            except ServerError:
+            except ServerError as error:
+                why = str(error)
                 self._cluster.counts["ended by themselves"] += 1
-                await asyncio.sleep(LOOK)
+                await asyncio.sleep(AGAIN)
                 self.start(clock)
             if time.monotonic() - began > UP_SECONDS:
-                log = self.running.stderr()[-2000:]
-                raise ServerError(f"replica {self.number} is not ready:\n{log}")
+                raise ServerError(f"replica {self.number} is not ready: {why}")
             await asyncio.sleep(LOOK)
 
     def ended(self) -> bool:

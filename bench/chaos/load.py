@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Callable, Iterator
+from itertools import cycle
 from typing import Any
 
-from bench.chaos.campaigns import PAUSES, campaign_requests
+from bench.chaos.campaigns import GREEDY, PAUSES, campaign_requests
 from bench.chaos.clients import Operator, Roamer, Route, Traffic, acknowledged
 from bench.chaos.cluster import Cluster
 from bench.service import checks
@@ -18,6 +20,8 @@ from bench.service.process import ServerError
 ANSWER_SECONDS = 120.0  # until everything is answered, once nothing is broken any more
 CONNECTIONS = 8  # to ask again with
 MOST_TRIES = 100  # of a request that is asked again
+LEFT_ALONE = 50  # users in a row for whom there was no money: it has run out
+MOST_SPENT = 1_000  # requests until it must have
 
 
 class Load:
@@ -33,22 +37,29 @@ class Load:
         self.operator: Operator | None = None
         self._stop = asyncio.Event()
         self._working: asyncio.Task[None] | None = None
+        self._roamers: list[Roamer] = []
         self._roaming: list[asyncio.Task[None]] = []
 
+    def open(self) -> None:
+        """Open the campaigns, each at another replica."""
+        for request, replica in zip(
+            campaign_requests(), cycle(self.cluster.replicas), strict=False
+        ):
+            self.books.append(Book(replica.running.create(request), request))
+
     def begin(self) -> None:
-        """Open the campaigns, and let the clients send."""
-        server, ports = self.cluster.replicas[0].running, self.cluster.ports
-        for request in campaign_requests():
-            self.books.append(Book(server.create(request), request))
+        """Let the clients send."""
+        ports = self.cluster.ports
         paused = next(book for book in self.books if book.request["name"] == PAUSES)
         self.operator = Operator(paused, self.faults, self.seed, ports)
         self._working = asyncio.create_task(self.operator.work(self._stop))
         shared = (self.books, self.faults, self.seed, ports, self.traffic)
-        roamers = [Roamer(number, *shared) for number in range(self.size)]
-        self._roaming = [asyncio.create_task(roamer.roam(self._stop)) for roamer in roamers]
+        self._roamers = [Roamer(number, *shared) for number in range(self.size)]
+        self.traffic.last = time.monotonic()
+        self._roaming = [asyncio.create_task(each.roam(self._stop)) for each in self._roamers]
 
     async def end(self) -> None:
-        """Let the clients finish what was not answered yet."""
+        """Let the clients finish what was not answered yet, and spend what should be spent."""
         assert self.operator is not None
         assert self._working is not None
         self._stop.set()
@@ -59,6 +70,9 @@ class Load:
                 await self._working
                 resuming = asyncio.create_task(self.operator.resume(done))
                 await asyncio.gather(*self._roaming)
+                for book in self.books:
+                    if book.request.get("policy", {}).get("name") == GREEDY:
+                        await self._spend(book)
                 done.set()
                 await resuming
         except TimeoutError:
@@ -69,6 +83,16 @@ class Load:
             for task in (self._working, resuming, *self._roaming):
                 if task is not None:
                     task.cancel()
+
+    async def _spend(self, book: Book) -> None:
+        """Decide until the money has run out: what returned last may not have been spent yet."""
+        client = self._roamers[0]
+        for _ in range(MOST_SPENT):
+            before = len(book.decisions)
+            await client.ask(client.decide(book))
+            last = list(book.decisions.values())[-LEFT_ALONE:]
+            if len(book.decisions) == before or not any(one.treated for one in last):
+                return
 
     def answers(self) -> Iterator[dict[str, Any]]:
         """All that was acknowledged, as the checker reads it."""
