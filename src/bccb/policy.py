@@ -114,12 +114,7 @@ class Policy(Machine):
         >>> caused.low < caused.value < caused.high, caused.measured.value <= 25
         (True, True)
         """
-        measure = self._measure
-        return Caused(
-            self.estimated(),
-            None if measure is None else measure.interval(),
-            0 if measure is None else measure.users,
-        )
+        return Caused.told(self.estimated(), self._measure)
 
     def explain(
         self, rows: npt.ArrayLike | None = None, names: Encoding | Sequence[str] | None = None
