@@ -33,6 +33,8 @@ class Server:
     to a file with the same name that ends in ``.out``.
     """
 
+    patience = START_SECONDS  # for the answer to one request
+
     def __init__(
         self,
         ledger: Path | str,
@@ -135,7 +137,7 @@ class Server:
 
     def raw(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
         """One request on a connection of its own: the status, and the body as it is."""
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=START_SECONDS)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=self.patience)
         try:
             text = None if body is None else json.dumps(body)
             headers = {} if body is None else {"Content-Type": "application/json"}
