@@ -58,10 +58,10 @@ class Replica:
             program = [python, "-m", "bench.chaos.clock", str(clock), *rest]
             cluster.counts["clocks set apart"] += 1
         self._starts += 1
-        place = cluster.folder / f"replica-{self.number}-{self._starts}"
+        log = cluster.folder / f"replica-{self.number}-{self._starts}.log"
         url = cluster.database.url(self.database.port)
         arguments = ("--advertise", f"http://{HOST}:{self.peers.port}")
-        self.server = Server(place, program, arguments, port=self.port, url=url)
+        self.server = Server(url, program, arguments, port=self.port, log=log)
 
     async def up(self, clock: int = 0) -> None:
         """Start a process and wait until it is ready; one that ends by itself is started again."""

@@ -225,6 +225,7 @@ class Books:
     def write(self) -> int:
         """Hand all that was recorded to the ledger, in one transaction; how many events."""
         changed = [(self.campaign(id_), before) for id_, before in self._before.items()]
+        changed.sort(key=lambda each: each[0].key)  # as others do, so that nobody waits in a circle
         self.ledger.begin()
         for campaign, before in changed:
             if before == 0:
