@@ -29,8 +29,9 @@ from bccb.serve.users import UserRows
 from bccb.types import Ints
 from bccb.wire import CampaignRequest, DecisionRequest, OutcomeItem, decoder
 
-# without those of shadow campaigns and of fits, which have tests of their own
-ALL_KINDS = {kind.value for kind in Kind} - {Kind.CLOSED, Kind.DONE, Kind.FITTED}
+# without those of shadow campaigns, of fits and of cells, which have tests of their own
+ELSEWHERE = {Kind.CLOSED, Kind.DONE, Kind.FITTED, Kind.GIVEN, Kind.RECEIVED}
+ALL_KINDS = {kind.value for kind in Kind} - ELSEWHERE
 SECOND = 1_000_000
 WINDOW = 60  # seconds
 BODY: dict[str, Any] = {

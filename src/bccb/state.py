@@ -154,6 +154,21 @@ class State:
         self.counts[count.PLANNED] = self.counts[count.REMAINING]
         self.counts[count.SINCE] = self.counts[count.NUMBER]
 
+    def shift_micros(self, micros: int) -> None:
+        """Add to the budget, or take from it, as if it had been so since the plan began.
+
+        At least one micro stays: shares of the plan are of something.
+        """
+        remaining, budget = int(self.counts[count.REMAINING]), int(self.counts[count.BUDGET])
+        if remaining + micros < 1 or budget + micros > MOST_MONEY:
+            allowed = f"so much that 0.000001 to {MOST_MONEY // MICROS:,} is left"
+            raise InputError("what is shifted", micros / MICROS, allowed)
+        planned = int(self.counts[count.PLANNED])
+        self.counts[count.BUDGET] = budget + micros
+        self.counts[count.REMAINING] = remaining + micros
+        # money of decisions before the plan may have returned: then more is left than was planned
+        self.counts[count.PLANNED] = max(planned + micros, 1)
+
     def settle(self, held: int, outcome: float) -> int:
         """What a decision costs with this outcome; the rest of what is held for it returns.
 

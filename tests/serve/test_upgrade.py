@@ -223,7 +223,7 @@ def test_a_ledger_with_a_campaign_of_other_code_can_still_be_opened_by_it(
         terms = campaigns.terms_of(
             decoder(CampaignRequest).decode(json.dumps({**BODY, "name": "new"})), past.at
         )
-        new, _ = campaigns.open_campaign(books, past.at, terms)
+        (new,), _ = campaigns.open_campaign(books, past.at, terms)
         books.write()
         books.commit()
         books.keep_all()

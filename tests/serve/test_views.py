@@ -65,6 +65,7 @@ def test_a_campaign_is_reported_as_it_was_asked_for(service: Service) -> None:
         "share": None,
         "currency": None,
         "value": None,
+        "cells": 1,
     }
 
 

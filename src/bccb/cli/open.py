@@ -17,6 +17,7 @@ from bccb.cli.console import notes, out, progress_bar
 from bccb.cli.options import CORES, FORMATS, Jobs, check_policies, check_within
 from bccb.cli.service import (
     MOST_WINDOW,
+    Cells,
     Charge,
     CostCap,
     Currency,
@@ -39,6 +40,7 @@ from bccb.policies import make
 from bccb.policy import Policy
 from bccb.report.wording import sentence
 from bccb.types import Log
+from bccb.wire import MOST_CELLS
 
 UPLOAD = "upload"  # where the campaign's learning comes from
 EXAMPLE = "first"  # the id of the decision that is shown
@@ -75,6 +77,7 @@ def command(
     share: Share = None,
     largest: Largest = None,
     currency: Currency = None,
+    cells: Cells = 1,
     jobs: Jobs = CORES,
     url: Url = None,
     key: Key = None,
@@ -103,7 +106,7 @@ def command(
     """
     ends = _moment(ends_at)
     paying = charge, cost_cap, share, largest, currency
-    wanted = Wanted(name, budget, users, ends, policy, window, *paying)
+    wanted = Wanted(name, budget, users, ends, policy, window, *paying, cells)
     greet(url, key)
     with Client(url, key) as client:
         _check_name(client, name)
@@ -135,6 +138,7 @@ class Wanted:
     share: float | None
     largest: float | None
     currency: str | None
+    cells: int
 
     def __post_init__(self) -> None:
         if self.users is None and self.ends_at is None:
@@ -154,6 +158,7 @@ class Wanted:
         share_in_millionths(self.share, self.charge, "--share")
         if self.largest is not None:
             check_within("--largest", self.largest, 1e-6, MOST_AMOUNT)
+        check_within("--cells", self.cells, 1, MOST_CELLS)
 
 
 def _moment(text: str | None) -> datetime | None:
@@ -241,6 +246,7 @@ def _open(client: Client, wanted: Wanted, log: Log, learned: Policy) -> Campaign
             largest=wanted.largest,
             share=wanted.share,
             currency=wanted.currency,
+            cells=None if wanted.cells == 1 else wanted.cells,  # older services do not know it
         )
     except ServiceError as error:
         if error.type.endswith(":name-taken"):

@@ -36,6 +36,9 @@ Largest = Annotated[
 Currency = Annotated[
     str | None, typer.Option("--currency", help="Up to 3 letters, for display: EUR.")
 ]
+Cells = Annotated[
+    int, typer.Option("--cells", help="Cut a campaign that is too hot for one process into parts.")
+]
 Key = Annotated[str | None, typer.Option("--key", help="API key; better given as $BCCB_KEY.")]
 
 

@@ -81,6 +81,7 @@ def create_campaign(
     largest: Money | None = None,
     share: float | None = None,
     currency: str | None = None,
+    cells: int | None = None,
 ) -> Call[Campaign]:
     """Make a campaign for a number of users, or until a time; what is left out is the service's
     default. The same name with the same settings is the same campaign.
@@ -91,7 +92,7 @@ def create_campaign(
     ``cost_cap`` is the most that one more conversion may cost. With ``outcome="amount"`` outcomes
     are amounts of money, in ``currency``: ``negative=False`` refuses those below 0, ``largest`` is
     the largest that counts when effects are measured, and ``share`` charges this share of the
-    amount, at most the cost.
+    amount, at most the cost. ``cells`` cuts a campaign that is too hot for one process into parts.
     """
     if (users is None) == (ends_at is None):
         raise InputError("users and ends_at", (users, ends_at), "given one without the other")
@@ -116,6 +117,7 @@ def create_campaign(
         "outcome": _given(kind) or None,
         "share": share,
         "currency": currency,
+        "cells": cells,
     }
     return _call("POST", "/v1/campaigns", Campaign, _given(body))
 

@@ -27,6 +27,8 @@ class Kind(StrEnum):
     TOO_LATE = "too_late"  # a conversion was reported after the window: counted, not learned
     CORRECTION = "correction"  # value: what the outcome was in the end; money: the cost with that
     BUDGET = "budget"  # money: what was added
+    GIVEN = "given"  # money: what another cell of the campaign got; decision: the id of the move
+    RECEIVED = "received"  # money: what came from another cell, under the same id
     AGED = "aged"  # users who wait grew older; number: the most ages that they could pass
     FITTED = "fitted"  # detail: the model that the policy goes on with, which was fitted again
     PAUSED = "paused"

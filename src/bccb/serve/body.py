@@ -112,9 +112,9 @@ async def parse_list(decoder: Decoder[T], body: bytes) -> list[T]:
     parsed_items: list[T] = []
     parsed = 0
     try:
-        items = _split(body)
+        items = split_list(body)
     except NotNumbersError as error:  # refused in any case; this finds the place for the message
-        for i, raw in enumerate(_split(_quoted(body))):
+        for i, raw in enumerate(split_list(_quoted(body))):
             parse(decoder, bytes(raw), str(i))
         raise not_json(str(error)) from None
     for i, raw in enumerate(items):
@@ -126,8 +126,8 @@ async def parse_list(decoder: Decoder[T], body: bytes) -> list[T]:
     return parsed_items
 
 
-def _split(body: bytes) -> list[bytes]:
-    """The items of a list, unread."""
+def split_list(body: bytes) -> list[bytes]:
+    """The items of a list, unread; none of them is built."""
     try:
         items = msgspec.structs.astuple(ITEMS.decode(body))
     except msgspec.ValidationError:

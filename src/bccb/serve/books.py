@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from bccb.ledger.event import Event
 from bccb.ledger.port import Account, Ledger, LedgerError, concerns_all
 from bccb.serve.campaign import Campaign
+from bccb.serve.cells import cells_beside
 from bccb.serve.code import Code
 from bccb.serve.problem import unknown
 from bccb.serve.quarantine import Quarantined, quarantined
@@ -152,7 +153,7 @@ class Books:
             self._names[account.name] = account.id
             self._keys = max(self._keys, account.key)
             if account.name == name:
-                self._follow([account.id])
+                self._follow(cells_beside(account.id))
 
     def seconds(self, id_: str, users: int) -> float:
         """How long deciding on users of a campaign takes, or their outcomes: an estimate."""
@@ -225,11 +226,12 @@ class Books:
     def write(self) -> int:
         """Hand all that was recorded to the ledger, in one transaction; how many events."""
         changed = [(self.campaign(id_), before) for id_, before in self._before.items()]
-        changed.sort(key=lambda each: each[0].key)  # as others do, so that nobody waits in a circle
+        # in one order for all processes that share a ledger: none waits for one that waits for it
+        changed.sort(key=lambda each: each[0].key)
         self.ledger.begin()
         for campaign, before in changed:
             if before == 0:
-                self.ledger.add_campaign(campaign.key, campaign.id, campaign.terms.name)
+                self.ledger.add_campaign(campaign.key, campaign.id, campaign.account().name)
         for campaign, before in changed:  # first, so that a lost race shows as one
             self.ledger.advance(campaign.account(), before)
         self.ledger.append(self._events)
@@ -311,6 +313,10 @@ class Books:
     def _forget(self) -> None:
         self._events, self._by_decision, self._before, self._indexed = [], {}, {}, 0
         self._used = set()
+
+    def follow(self, ids: Collection[str]) -> None:
+        """Fold what was written to campaigns in memory, and did not come from them."""
+        self._follow([id_ for id_ in ids if id_ in self._campaigns])
 
     # Sharing a ledger with other processes
 

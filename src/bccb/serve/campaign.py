@@ -215,6 +215,13 @@ class Campaign(Standing):
         self.planned_at = self.now(at)
         return self._event(at, Kind.BUDGET, request, money=micros)
 
+    def shifting(self, at: int, kind: Kind, move: str, micros: int) -> Event:
+        """Money goes to another cell, or comes from one; the plan goes on with what there is."""
+        more = micros if kind == Kind.RECEIVED else -micros
+        self.machine.shift_micros(more)
+        self.budget += more
+        return self._event(at, kind, move, money=micros)
+
     def turning(self, at: int, kind: Kind) -> Event:
         """Pause, resume or close."""
         self.status = kind

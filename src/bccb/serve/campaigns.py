@@ -21,6 +21,7 @@ from bccb.money import BUDGET_RANGE, MICROS, MOST_MONEY, as_text, budget_down
 from bccb.outcome import MOST_AMOUNT
 from bccb.serve.books import Books
 from bccb.serve.campaign import Campaign
+from bccb.serve.cells import cells_beside, cells_of, check_cells, cut
 from bccb.serve.code import this_code
 from bccb.serve.log import taken_names
 from bccb.serve.problem import ProblemError, conflict, invalid
@@ -44,6 +45,7 @@ NEW_FIELDS: dict[str, object] = {
     "outcome": to_builtins(OutcomeTermsRequest()),
     "share": None,
     "currency": None,
+    "cells": 1,
 }
 ABOUT_AMOUNTS = 'left out: it is about amounts, with outcome {"kind": "amount"}'
 LARGEST_RANGE = f"at least 0.000001 and at most {MOST_AMOUNT:,.0f}"
@@ -160,12 +162,17 @@ def _feature_of(asked: str | FeatureRequest) -> Feature:
     return Feature(asked.name, asked.kind, asked.levels, others, asked.fill)
 
 
-def open_campaign(books: Books, at: int, terms: Terms) -> tuple[Campaign, bool]:
-    """A new campaign, or the one that the same request has opened before; whether it is new."""
+def open_campaign(
+    books: Books, at: int, terms: Terms, cells: int = 1
+) -> tuple[list[Campaign], bool]:
+    """A new campaign, or the one that the same request has opened before; whether it is new.
+
+    As all of its cells, or as the only one.
+    """
     before = books.named(terms.name)
     if before is not None:
         if before.terms.asked == terms.asked:
-            return before, False
+            return [books.campaign(id_) for id_ in cells_beside(before.id)], False
         detail = f"there is another campaign with the name {terms.name!r}"
         raise conflict("name-taken", detail, "name")
     if terms.ends_at is not None and terms.ended(at):
@@ -173,18 +180,27 @@ def open_campaign(books: Books, at: int, terms: Terms) -> tuple[Campaign, bool]:
     if terms.has_amounts and not books.ledger.takes_amounts:
         allowed = "conversion until the ledger is upgraded, which a quarantined campaign prevents"
         raise invalid("outcome.kind", terms.outcome, allowed)
-    memory = None
-    if terms.learned_from not in (None, UPLOAD):
-        memory = _learned(books, terms)
-    campaign = books.add(f"c{secrets.token_hex(5)}", terms)
-    books.record(campaign, campaign.opening())
-    if memory is not None:
-        books.record(campaign, campaign.learning(at, memory))
-    return campaign, True
+    check_cells(terms, cells)
+    id_ = f"c{secrets.token_hex(5)}"
+    parts = {id_: terms}
+    if cells > 1:
+        parts = dict(zip(cells_of(f"{id_}x{cells}"), cut(terms, cells), strict=True))
+    learns = terms.learned_from not in (None, UPLOAD)
+    memories = [_learned(books, part) if learns else None for part in parts.values()]
+    opened = [books.add(*part) for part in parts.items()]
+    for campaign, memory in zip(opened, memories, strict=True):
+        books.record(campaign, campaign.opening())
+        if memory is not None:
+            books.record(campaign, campaign.learning(at, memory))
+    return opened, True
 
 
 def _learned(books: Books, terms: Terms) -> bytes:
     """What the campaign named in the terms has learned, if it is of the same make."""
+    cells = cells_of(terms.learned_from or "")
+    if cells:
+        allowed = f"one of its cells, such as {cells[0]}: each has learned on its own"
+        raise invalid("learned_from", terms.learned_from, allowed)
     try:
         source = books.campaign(terms.learned_from or "")
     except ProblemError as problem:

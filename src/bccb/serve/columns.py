@@ -48,7 +48,7 @@ SOUND: dict[str, tuple[bytes, Any]] = {
 
 async def parse_columns(body: bytes, plain: bool) -> UserColumns:
     """The body as users in columns; ``plain`` says that all features are numbers."""
-    unread = _split(body)
+    unread = split_columns(body)
     ids = _column(IDS, unread.decision_ids, "decision_ids")
     if not ids:
         raise invalid("decision_ids", [], f"a list of 1 to {wire.MOST_BATCH:,}")
@@ -77,7 +77,7 @@ def _columns(unread: Unread) -> list[tuple[str, Raw]]:
     ]
 
 
-def _split(body: bytes) -> Unread:
+def split_columns(body: bytes) -> Unread:
     """The columns of a body, unread."""
     if body.count(b":") > MOST_MARKS or body.count(b"{") > MOST_MARKS:
         most = f"{wire.MOST_FEATURES:,} features and {wire.MOST_TREATMENTS} treatments"

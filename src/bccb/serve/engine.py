@@ -31,6 +31,7 @@ from bccb.serve.decisions import Asked, decide
 from bccb.serve.fits import Fits
 from bccb.serve.forwarding import Forwarder
 from bccb.serve.metrics import Metrics
+from bccb.serve.moves import Moves
 from bccb.serve.outcomes import sweep
 from bccb.serve.problem import ProblemError, not_durable, problem_of
 from bccb.serve.work import AT_ONCE, INLINE, LONG
@@ -93,6 +94,7 @@ class Engine:
         self._task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.fits = Fits(self._wake_up)
+        self._moves = Moves()
         self.watch = Watch(tell)
 
     def start(self) -> None:
@@ -213,6 +215,7 @@ class Engine:
                 await self._in_thread(self._move)
             more = await self._sweep_all()
             if not self.books.stale:
+                await self._in_thread(self._move_money)
                 await self._in_thread(partial(self.fits.begin, self.books))
                 await self._in_thread(partial(self.watch.look, self.books, self.clock()))
             if self.trouble is not None:
@@ -305,6 +308,11 @@ class Engine:
         assert self.forwarder is not None
         began, here = time.perf_counter(), self.forwarder.places.is_here
         self._note_taken(self.books.move(here, AT_ONCE), began)
+
+    def _move_money(self) -> None:
+        """Between the cells of campaigns."""
+        here = (lambda _: True) if self.forwarder is None else self.forwarder.places.is_here
+        self._moves.look(self.books, self.clock(), here)
 
     def _note_taken(self, campaigns: int, began: float) -> None:
         seconds = time.perf_counter() - began

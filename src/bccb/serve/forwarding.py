@@ -71,7 +71,7 @@ class Forwarder:
             if response is not None:
                 return response, request
         scope = {**request.scope, "headers": [*headers, handed[-1]]}
-        return None, Request(scope, _once_more(body))
+        return None, Request(scope, once_more(body))
 
     async def _ask(
         self, holder: Replica, request: Request, headers: Headers, body: bytes
@@ -115,7 +115,7 @@ class Forwarder:
         found: dict[str, bytes] = {}
         for response in await asyncio.gather(*asking):
             if response is not None and response.status_code == 200:
-                for listed in LISTS.decode(await _body(response)).campaigns:
+                for listed in LISTS.decode(await body_of(response)).campaigns:
                     found[NAMED.decode(listed).id] = bytes(listed)
         return found
 
@@ -142,13 +142,14 @@ async def _response(answer: Answer, rest: AsyncIterator[bytes]) -> Response:
     return StreamingResponse(rest, answer.status, headers)
 
 
-async def _body(response: Response) -> bytes:
+async def body_of(response: Response) -> bytes:
+    """The body of a response, whole."""
     if isinstance(response, StreamingResponse):
         return b"".join([cast("bytes", part) async for part in response.body_iterator])
     return bytes(response.body)
 
 
-def _once_more(body: bytes) -> Receive:
+def once_more(body: bytes) -> Receive:
     """The body of a request that was read before."""
 
     async def receive() -> Message:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import heapq
 import io
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from typing import IO, Any
+from itertools import islice
+from typing import IO, Any, TypeAlias
 
 from bccb.data.encodings import encoding_metadata
 from bccb.data.schema import Columns, cost_columns
@@ -20,6 +22,7 @@ from bccb.ledger.port import Ledger, Reader, Resolved
 from bccb.money import MICROS
 from bccb.outcome import WITH_VALUE, status_of
 from bccb.serve.campaign import Campaign
+from bccb.serve.terms import Terms
 from bccb.wire import encode
 
 PAGE = 5_000  # rows at once
@@ -30,18 +33,43 @@ def taken_names(treatments: tuple[str, ...]) -> set[str]:
     return {*OWN, *SHADOW, *AMOUNTS, *cost_columns(treatments)}
 
 
-def rows(ledger: Reader, campaign: Campaign, until: int) -> Iterator[list[dict[str, Any]]]:
-    """Pages of rows in the order of decisions, as things stood after event ``until``."""
+Until: TypeAlias = Mapping[int, int]  # the last event of each cell that counts, by its key
+
+
+def rows(ledger: Reader, campaign: Campaign, until: Until) -> Iterator[list[dict[str, Any]]]:
+    """Pages of rows in the order of decisions, as things stood after these events.
+
+    The decisions of several cells are put in the order of time, and numbered anew.
+    """
+    size = max(PAGE // len(until), 1)
+    cells = [_resolved(ledger, key, last, size) for key, last in until.items()]
+    merged = heapq.merge(*cells, key=lambda resolved: resolved.decision.at)
+    numbered = enumerate(merged, 1)
+    while page := list(islice(numbered, PAGE)):
+        yield [_row(campaign, number, resolved) for number, resolved in page]
+
+
+def _resolved(ledger: Reader, key: int, until: int, size: int) -> Iterator[Resolved]:
+    """The decisions of one cell, so many at a time."""
     after = 0
-    while True:
-        page = ledger.resolved(campaign.key, after, until, PAGE)
-        if not page:
-            return
+    while page := ledger.resolved(key, after, until, size):
+        yield from page
         after = page[-1].decision.sequence
-        yield [_row(campaign, resolved) for resolved in page]
 
 
-def _row(campaign: Campaign, resolved: Resolved) -> dict[str, Any]:
+def cells_in(ledger: Reader, ids: Sequence[str]) -> tuple[Campaign, Until] | None:
+    """The first cell of a campaign as it was opened, which tells how to read its decisions, and
+    where all cells stand; None if there is no such campaign.
+    """
+    accounts = ledger.accounts(ids)
+    first = ledger.first(accounts[0].key) if accounts else None
+    if first is None or first.detail is None:
+        return None
+    campaign = Campaign(accounts[0].key, accounts[0].id, Terms.from_json(first.detail))
+    return campaign, {account.key: account.sequence for account in accounts}
+
+
+def _row(campaign: Campaign, number: int, resolved: Resolved) -> dict[str, Any]:
     terms, decision = campaign.terms, resolved.decision
     features = _features(campaign, decision)
     costs = (campaign.costs(decision) / MICROS).tolist()
@@ -50,7 +78,7 @@ def _row(campaign: Campaign, resolved: Resolved) -> dict[str, Any]:
     ends_with_outcome = resolved.kind in WITH_VALUE
     row = {
         "decision_id": decision.decision,
-        "number": decision.number,
+        "number": number,
         "at": as_time(decision.at),
         **dict(zip(terms.features, features, strict=True)),
         **dict(zip(cost_columns(terms.treatments), costs, strict=True)),
@@ -87,8 +115,8 @@ def columns(campaign: Campaign) -> Columns:
     return service_columns(terms.features, terms.treatments, costs, terms.shadow, terms.has_amounts)
 
 
-def write(ledger: Ledger, campaign: Campaign, until: int, kind: str) -> IO[bytes]:
-    """The log as things stood after event ``until``, in a file without a name.
+def write(ledger: Ledger, campaign: Campaign, until: Until, kind: str) -> IO[bytes]:
+    """The log as things stood after these events, in a file without a name.
 
     It is safe in a thread beside the writer: it reads through a reader of its own.
     """

@@ -15,7 +15,9 @@ from starlette.types import Scope as Connection
 
 from bccb.ledger.port import Scope
 from bccb.serve.body import MOST_BYTES
+from bccb.serve.cells import cells_of
 from bccb.serve.engine import Engine
+from bccb.serve.spreading import Spread, look
 
 Method: TypeAlias = Literal["GET", "POST", "PUT"]
 Endpoint: TypeAlias = Callable[[Engine, Request], Awaitable[Response]]
@@ -54,6 +56,11 @@ class Operation:
         return self.scope is not None and ("{campaign_id}" in self.path or self.method == "POST")
 
     @property
+    def is_spread(self) -> bool:
+        """Whether the cells of a campaign answer it, and not the ledger, which has all of them."""
+        return "{campaign_id}" in self.path and self.name != "get_log"
+
+    @property
     def name(self) -> str:
         """The name of its function."""
         return self.endpoint.__name__
@@ -73,20 +80,31 @@ class Served:
 
     async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
         """Answer a request, or let the replica answer that holds its campaign."""
-        request = Request(scope, receive)
-        forwarder = self.engine.forwarder
-        response: Response | None = None
-        if forwarder is not None and self.operation.is_held:
-            response, request = await forwarder.elsewhere(request, self.operation.most_bytes)
-        if response is None:
+        request, operation = Request(scope, receive), self.operation
+        cells = cells_of(request.path_params.get("campaign_id", ""))
+        if cells and operation.is_spread:
+            spread = Spread(request, cells, self._answer, self._look, operation.most_bytes)
+            response = await spread.answer(operation.name)
+        else:
             response = await self._answer(request)
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
-        campaign = request.path_params.get("campaign_id")
+        return await self._answer_with(self.operation.endpoint, request)
+
+    async def _look(self, request: Request) -> Response:
+        return await self._answer_with(look, request)
+
+    async def _answer_with(self, endpoint: Endpoint, request: Request) -> Response:
+        """The answer of the replica that holds the campaign, or of an endpoint here."""
+        forwarder, campaign = self.engine.forwarder, request.path_params.get("campaign_id")
+        if forwarder is not None and self.operation.is_held:
+            response, request = await forwarder.elsewhere(request, self.operation.most_bytes)
+            if response is not None:
+                return response
         if campaign is not None:
             await self.engine.hold(campaign)
-        return await self.operation.endpoint(self.engine, request)
+        return await endpoint(self.engine, request)
 
 
 class Operations(list[Operation]):

@@ -244,6 +244,8 @@ def _apply(ledger: Reader, campaign: Campaign, event: Event, opened: Opened) -> 
             made = campaign.ageing(event.at, event.number)
         case Kind.BUDGET:
             made = campaign.adding(event.at, id_, event.money)
+        case Kind.GIVEN | Kind.RECEIVED:
+            made = campaign.shifting(event.at, Kind(event.kind), id_, event.money)
         case Kind.LEARNED if event.detail is not None:
             made = campaign.learning(event.at, event.detail, event.decision)
         case Kind.FITTED if event.detail is not None:

@@ -25,14 +25,17 @@ from bccb.serve.answers import JSON, json_response
 from bccb.serve.body import parse, parse_list, read, read_file, refusal
 from bccb.serve.books import Books
 from bccb.serve.campaign import Campaign
+from bccb.serve.cells import cells_of
 from bccb.serve.columns import parse_columns
 from bccb.serve.decisions import Asked, answer_columns, answers
 from bccb.serve.engine import Engine
 from bccb.serve.forwarding import REQUEST_ID, is_forwarded
+from bccb.serve.merging import merged_campaign, merged_list
 from bccb.serve.operation import Operations, Reply
 from bccb.serve.outcomes import Reports
 from bccb.serve.problem import ProblemError, invalid
 from bccb.serve.quarantine import Quarantined
+from bccb.serve.spreading import look
 from bccb.serve.users import UserRows
 from bccb.serve.views import campaign_view, report_view
 from bccb.serve.work import LONG
@@ -186,8 +189,8 @@ async def open_campaign(engine: Engine, request: Request) -> Response:
         raise ProblemError(422, "invalid-field", str(error), "policy") from None
 
     def command(books: Books, at: int) -> tuple[wire.Campaign, bool]:
-        campaign, new = campaigns.open_campaign(books, at, terms)
-        return campaign_view(campaign), new
+        cells, new = campaigns.open_campaign(books, at, terms, asked.cells)
+        return merged_campaign([campaign_view(cell) for cell in cells]), new
 
     view, new = await engine.do(command, LONG, terms.learned_from)
     return json_response(view, 201 if new else 200)
@@ -268,8 +271,9 @@ async def list_campaigns(engine: Engine, request: Request) -> Response:
     forwarder = engine.forwarder
     if forwarder is not None and not is_forwarded(request):
         views = await _with_others(engine, views, await forwarder.lists(request))
-    listed = b'{"campaigns":[' + b",".join(reversed(views.values())) + b"]}"
-    return Response(listed, media_type=JSON)
+    cut = forwarder is not None and is_forwarded(request)  # another replica puts cells together
+    listed = list(views.values()) if cut else merged_list(views)
+    return Response(b'{"campaigns":[' + b",".join(reversed(listed)) + b"]}", media_type=JSON)
 
 
 def _views(campaigns: Iterable[Campaign | Quarantined]) -> dict[str, bytes]:
@@ -305,9 +309,7 @@ def _view_of(books: Books, at: int, id_: str) -> bytes:
 @looking(ONE, wire.Campaign)
 async def get_campaign(engine: Engine, request: Request) -> Response:
     """One campaign, its money and its counts."""
-    id_ = _campaign_id(request)
-    view = await engine.do(lambda books, at: campaign_view(books.look(id_)), campaign=id_)
-    return json_response(view)
+    return await look(engine, request)
 
 
 @looking(f"{ONE}/report", wire.Report)
@@ -354,12 +356,16 @@ async def get_explanation(engine: Engine, request: Request) -> Response:
 async def get_log(engine: Engine, request: Request) -> Response:
     """Every decision with features, costs, action, probability, price and outcome."""
     kind, id_ = request.query_params.get("format", "ndjson"), _campaign_id(request)
+    cells = cells_of(id_)
     if kind not in LOG_TYPES:
         raise invalid("format", kind, f"one of {', '.join(LOG_TYPES)}")
 
-    def command(books: Books, at: int) -> tuple[Campaign, int]:
+    def command(books: Books, at: int) -> tuple[Campaign, log.Until]:
+        found = log.cells_in(books.ledger, cells) if cells else None
+        if found is not None:
+            return found
         campaign = books.campaign(id_)
-        return campaign, campaign.sequence
+        return campaign, {campaign.key: campaign.sequence}
 
     campaign, until = await engine.do(command, campaign=id_)
     writing = partial(log.write, engine.books.ledger, campaign, until, kind)
@@ -368,7 +374,7 @@ async def get_log(engine: Engine, request: Request) -> Response:
     except OSError as error:
         raise ProblemError(503, "no-space", f"the log cannot be written: {error}") from None
     headers = {
-        "Content-Disposition": f'attachment; filename="{campaign.id}.{kind}"',
+        "Content-Disposition": f'attachment; filename="{id_}.{kind}"',
         "Content-Length": str(file.seek(0, os.SEEK_END)),
     }
     return StreamingResponse(_chunks(file), headers=headers, media_type=LOG_TYPES[kind])

@@ -14,6 +14,7 @@ from bccb.ledger.port import Account
 from bccb.measured import Measure
 from bccb.pending import Pending
 from bccb.serve.balance import Balance
+from bccb.serve.cells import row_name
 from bccb.serve.meter import Meter
 from bccb.serve.tally import Tally
 from bccb.serve.terms import UPLOAD, Terms
@@ -84,7 +85,7 @@ class Standing:
         return Account(
             self.key,
             self.id,
-            self.terms.name,
+            row_name(self.id, self.terms.name),
             self.sequence,
             self.seal,
             self.swept,

@@ -10,6 +10,7 @@ from msgspec import Meta, field
 from bccb.policies import DEFAULT
 from bccb.wire.features import FeatureChoice, FeatureRequest
 from bccb.wire.fields import (
+    MOST_CELLS,
     MOST_FEATURES,
     MOST_TREATMENTS,
     Answer,
@@ -133,6 +134,15 @@ class CampaignRequest(Body):
     outcome: OutcomeTermsRequest = field(default_factory=OutcomeTermsRequest)
     share: Share | None = None
     currency: Currency | None = None
+    cells: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=MOST_CELLS,
+            description="Cut the campaign into so many parts, each held and learning on its own: "
+            "for one that is too hot for one process.",
+        ),
+    ] = 1
 
 
 class Figure(Answer, frozen=True):
@@ -306,6 +316,9 @@ class Campaign(Answer, frozen=True):
         ),
     ] = None
     corrections: Annotated[int, Meta(description="Outcomes that were corrected.")] = 0
+    cells: Annotated[
+        int, Meta(description="Into how many parts it is cut; all figures are of the whole.")
+    ] = 1
 
 
 class CampaignList(Answer, frozen=True):

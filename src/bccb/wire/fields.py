@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 from bccb import outcome
 
 MOST_BATCH = 1_000
+MOST_CELLS = 64
 MOST_FEATURES = 1_000
 MOST_TREATMENTS = 100
 MOST_USERS = 10**12
