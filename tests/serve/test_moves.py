@@ -110,7 +110,7 @@ def test_money_goes_where_it_is_spent(service: Service) -> None:
     assert service.campaign(hot)["budget"] == "100.00"
     assert service.decide(hot, to_cell(hot, 1)[51])["treatment"] == "email"
     assert leveled(service, hot) == 0
-    verify(service.path)
+    verify(service.place)
 
 
 def test_both_cells_have_an_event_under_the_same_id(service: Service) -> None:
@@ -135,7 +135,7 @@ def test_time_does_not_run_back(service: Service) -> None:
     service.clock.advance(-60)
     leveled(service, hot)
     assert service.books.campaign(f"{hot}.0").at == last
-    verify(service.path)
+    verify(service.place)
 
 
 def test_the_engine_moves_money_by_itself(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_a_lost_race_moves_nothing(service: Service, monkeypatch: pytest.MonkeyP
     monkeypatch.undo()
     service.restart()
     assert sum(budgets(service, hot)) == sum(before)
-    verify(service.path)
+    verify(service.place)
 
 
 def test_a_row_that_does_not_fit_its_journal_is_left_alone(service: Service) -> None:
@@ -245,7 +245,7 @@ def test_a_plan_goes_on_with_other_money(service: Service, policy: str) -> None:
         share = cell.machine.remaining_micros / cell.machine.planned[0]
         assert 0.0 < share <= 1.0
     spend(service, hot, 1, 30)
-    verify(service.path)
+    verify(service.place)
 
 
 def test_a_giver_keeps_at_least_a_micro(service: Service) -> None:
