@@ -53,7 +53,7 @@ def leveled(service: Service, whole: str) -> int:
     return service.run(service.engine.do(lambda books, at: level(books, at, cells_of(whole))))
 
 
-def verify(path: Path) -> str:
+def verify(path: str | Path) -> str:
     result = CliRunner().invoke(app, ["ledger", "verify", str(path)])
     assert result.exit_code == 0, result.output
     return result.output
