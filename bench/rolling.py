@@ -45,7 +45,7 @@ class Rolling:
         bar = progress.add_task("restarts", total=rounds * 3)
         await self.cluster.start(apart=False)
         self.load.open()
-        self.load.begin()
+        self.load.begin(pauses=False)
         await asyncio.sleep(QUIET)
         for _ in range(rounds):
             for replica in self.cluster.replicas:

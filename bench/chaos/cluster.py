@@ -22,7 +22,7 @@ from bench.service.database import Database, free_port
 from bench.service.process import STOP_SECONDS, Server, ServerError
 
 REPLICAS = 3
-UP_SECONDS = 120.0  # until a replica is ready, also while the database is away for a while
+UP_SECONDS = 300.0  # until a replica is ready; the first one may have to compile
 LOOK = 0.1  # seconds between two looks at a process
 AGAIN = 1.0  # seconds until a process that has ended by itself is started again
 FARTHEST = 5 * 3600  # seconds that a clock is off at most

@@ -15,11 +15,12 @@ from bench.chaos.cluster import Cluster
 from bench.service import checks
 from bench.service.clients import NOT_NOW
 from bench.service.memory import Book, Faults
-from bench.service.process import ServerError
+from bench.service.process import Server, ServerError
 
 ANSWER_SECONDS = 120.0  # until everything is answered, once nothing is broken any more
 CONNECTIONS = 8  # to ask again with
 MOST_TRIES = 100  # of a request that is asked again
+MOST_WAITS = 5  # for a campaign to be opened
 LEFT_ALONE = 50  # users in a row for whom there was no money: it has run out
 MOST_SPENT = 1_000  # requests until it must have
 
@@ -45,14 +46,15 @@ class Load:
         for request, replica in zip(
             campaign_requests(), cycle(self.cluster.replicas), strict=False
         ):
-            self.books.append(Book(replica.running.create(request), request))
+            self.books.append(Book(_create(replica.running, request), request))
 
-    def begin(self) -> None:
-        """Let the clients send."""
+    def begin(self, pauses: bool = True) -> None:
+        """Let the clients send, and an operator pause a campaign again and again."""
         ports = self.cluster.ports
         paused = next(book for book in self.books if book.request["name"] == PAUSES)
         self.operator = Operator(paused, self.faults, self.seed, ports)
-        self._working = asyncio.create_task(self.operator.work(self._stop))
+        if pauses:
+            self._working = asyncio.create_task(self.operator.work(self._stop))
         shared = (self.books, self.faults, self.seed, ports, self.traffic)
         self._roamers = [Roamer(number, *shared) for number in range(self.size)]
         self.traffic.last = time.monotonic()
@@ -61,13 +63,13 @@ class Load:
     async def end(self) -> None:
         """Let the clients finish what was not answered yet, and spend what should be spent."""
         assert self.operator is not None
-        assert self._working is not None
         self._stop.set()
         done = asyncio.Event()
         resuming: asyncio.Task[None] | None = None
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                await self._working
+                if self._working is not None:
+                    await self._working
                 resuming = asyncio.create_task(self.operator.resume(done))
                 await asyncio.gather(*self._roaming)
                 for book in self.books:
@@ -129,3 +131,13 @@ class Load:
                     faults.add("state_mismatch", f"{status} {answer}: {error!r}")
         finally:
             route.close()
+
+
+def _create(server: Server, request: dict[str, Any]) -> str:
+    """The id of a new campaign. To compile for it may take longer than one request can wait."""
+    for _ in range(MOST_WAITS):
+        try:
+            return server.create(request)
+        except TimeoutError:
+            continue
+    raise ServerError(f"campaign {request['name']} was not opened")
