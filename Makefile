@@ -7,7 +7,7 @@ ifneq ($(wildcard ../shared/data),)
 export BCCB_DATA ?= ../shared/data
 endif
 
-.PHONY: run test check compiled warm plain bench load crash chaos rolling fuzz trust clean
+.PHONY: run test check compiled warm plain bench load growth crash chaos rolling fuzz trust clean
 
 run: $(VENV)/lab  ## compare every policy on simulated users
 	$(BIN)/bccb compare
@@ -40,8 +40,12 @@ check: $(VENV)/dev  ## lint and types alone
 bench: .venv-bench/peers  ## speed and memory against peers, in one run
 	.venv-bench/bin/python -m bench --out bench.json
 
-load: $(VENV)/dev  ## the service under load, against an empty endpoint, and its recovery
+load: $(VENV)/dev  ## the service under load: one process on a file, and replicas on PostgreSQL
 	$(BIN)/python -m bench.load --out load.json
+	$(BIN)/python -m bench.scale --out scale.json
+
+growth: $(VENV)/dev  ## many campaigns and a journal of 10,000,000 decisions on PostgreSQL
+	$(BIN)/python -m bench.growth --out growth.json
 
 crash: $(VENV)/dev  ## kill the service a hundred times, and count what is lost
 	$(BIN)/python -m bench.crash
@@ -60,7 +64,7 @@ trust: $(VENV)/lab  ## measure again what docs/trust.md shows
 	cp trust/trust.md trust/trust.json docs/
 
 clean:
-	rm -rf $(VENV) .venv-bench bench.json load.json trust dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-bench bench.json load.json scale.json growth.json trust dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 # One stamp for each set of dependencies: made again when what it depends on changes.
 $(VENV)/pip: constraints.txt

@@ -72,6 +72,7 @@ class Fuzz:
     def run(self) -> None:
         """All rounds."""
         warm(self.folder / "warm")
+        self.began = time.monotonic()
         only, number = self.options.round, 0
         with ThreadPoolExecutor(self.options.jobs) as threads:
             if only is not None:
@@ -150,7 +151,7 @@ def options_from(arguments: list[str] | None) -> argparse.Namespace:
     add("--seed", type=int, default=1, help="of everything that is drawn (default: 1)")
     add("--campaigns", type=int, default=2_000, help="at least so many (default: 2000)")
     add("--decisions", type=int, default=300_000, help="at least so many (default: 300000)")
-    add("--seconds", type=float, help="begin nothing new after so long, whatever is done by then")
+    add("--seconds", type=float, help="begin nothing new so long after all is compiled")
     add("--jobs", type=int, default=2, help="rounds at once (default: 2)")
     add("--round", type=int, help="this round alone, to repeat a finding")
     add("--stop-at-first", action="store_true", help="end at the first finding")

@@ -70,7 +70,7 @@ class Long:
 @contextmanager
 def running(folder: Path, url: str) -> Iterator[Server]:
     """One replica."""
-    server = Server(folder / f"replica-{time.time_ns()}", url=url)
+    server = Server(url, log=folder / f"replica-{time.time_ns()}.log")
     try:
         server.wait()
         yield server

@@ -44,7 +44,8 @@ class Rolling:
         """Restart every replica so many times."""
         bar = progress.add_task("restarts", total=rounds * 3)
         await self.cluster.start(apart=False)
-        self.load.begin()
+        self.load.open()
+        self.load.begin(pauses=False)
         await asyncio.sleep(QUIET)
         for _ in range(rounds):
             for replica in self.cluster.replicas:

@@ -217,7 +217,8 @@ def _served(
 ) -> Contestant:
     servers = []
     for i in range(many):
-        server = Server(folder / f"{place}-{i}.sqlite", url=url)
+        log = folder / f"{place}-{i}.log"
+        server = Server(url or folder / f"{place}.sqlite", log=log)
         stack.callback(server.stop)
         server.wait()
         servers.append(server)

@@ -56,12 +56,12 @@ def decide(books: Books, at: int, campaign: str, users: list[DecisionRequest]) -
 class Desk:
     """A ledger and its books, and nobody between them and us."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, place: str | Path) -> None:
+        self.place, self.path = place, Path(place)
         self._open()
 
     def _open(self) -> None:
-        self.ledger = open_ledger(self.path)
+        self.ledger = open_ledger(self.place)
         self.books = Books(self.ledger)
         list(self.books.open())
 
@@ -95,8 +95,8 @@ class Desk:
 class Past(Desk):
     """A desk, and traffic that a seed determines. One act is one commit."""
 
-    def __init__(self, path: Path, seed: int) -> None:
-        super().__init__(path)
+    def __init__(self, place: str | Path, seed: int) -> None:
+        super().__init__(place)
         self.random = random.Random(seed)
         self.at, self.acts = 1_700_000_000 * SECOND, seed * 1_000_000
         self.kept: dict[str, bytes] = {}
@@ -228,7 +228,7 @@ def other_code(version: str = "0.0.1", decides_otherwise: bool = False) -> Itera
         yield
 
 
-def damage(path: Path, statement: str) -> None:
+def damage(path: str | Path, statement: str) -> None:
     """Change a ledger by hand, past all that would refuse it."""
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
         guards = file.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")

@@ -87,7 +87,10 @@ def test_a_list_is_measured_as_one_after_the_other() -> None:
 
 def test_only_users_before_the_first_without_outcome_are_measured() -> None:
     policy = made()
+    assert (policy.caused().measured, policy.caused().measured_users) == (None, 0)
     decisions = policy.decide_many(np.zeros((10, 2)), np.full(10, 0.5))
+    policy.observe(decisions.pop(), 1)  # the last one, while the others wait
+    assert (policy.caused().measured, policy.caused().measured_users) == (None, 0)
     for decision in (*decisions[:3], *decisions[4:]):
         policy.observe(decision, 0)
     assert policy.caused().measured_users == 3

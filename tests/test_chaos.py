@@ -1,9 +1,12 @@
-"""The chaos harness: its checker finds every kind of damage, and its links do what they say."""
+"""The chaos harness: the service passes it, and replicas without a compare-and-set do not."""
 
 import json
+import re
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,13 +16,44 @@ from typing import Any
 import psycopg
 import pytest
 
-from bench.chaos import checker
+from bench.chaos import __main__ as chaos
+from bench.chaos import campaigns, checker, faults, load
 from bench.chaos.fold import COUNTERS
 from bench.chaos.proxy import Proxy, State
 from bench.service.process import environment
 
 database = pytest.importorskip("bench.service.database")
 
+# bccb itself, but a campaign's row is moved on whoever else has moved it, and nothing minds
+CARELESS = """
+import psycopg
+
+from bccb.cli import main
+from bccb.ledger.postgresql import session, tables
+
+CONDITION = "AND sequence = %(before)s"
+check, queries = tables.check, session.queries
+
+
+def unguarded(its):
+    check(its)
+    with psycopg.connect(its.url, autocommit=True) as connection:
+        connection.execute("ALTER TABLE journal DROP CONSTRAINT IF EXISTS journal_pkey")
+        connection.execute("ALTER TABLE campaigns DROP CONSTRAINT IF EXISTS never_overspent")
+        connection.execute("DROP INDEX IF EXISTS once")
+
+
+def careless(sql):
+    found = dict(queries(sql))
+    assert CONDITION in found["advance"]
+    return found | {"advance": found["advance"].replace(CONDITION, "")}
+
+
+if __name__ == "__main__":
+    tables.GUARDS = ()
+    tables.check, session.queries = unguarded, careless
+    main()
+"""
 SCHEMA = """
 DROP SCHEMA public CASCADE;
 CREATE SCHEMA public;
@@ -102,9 +136,16 @@ ANSWERS = [
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def folder() -> Iterator[Path]:
+    """Not that of pytest: it closes its folder to the user of PostgreSQL whenever it starts."""
+    with tempfile.TemporaryDirectory(prefix="bccb-test-chaos-") as name:
+        yield Path(name)
+
+
+@pytest.fixture(scope="module")
+def url(folder: Path) -> Iterator[str]:
     """A PostgreSQL of its own."""
-    server = database.Database(tmp_path_factory.mktemp("chaos") / "postgresql")
+    server = database.Database(folder / "postgresql")
     try:
         try:
             server.start()
@@ -471,3 +512,57 @@ def test_a_clock_is_set_apart() -> None:
     now, now_ns, *_ = ran.stdout.split()
     assert 0 <= float(now) - (before - 7200) < 60
     assert 0 <= int(now_ns) / 1e9 - (before - 7200) < 60
+
+
+# The whole
+
+
+def counts_of(line: str) -> dict[str, int]:
+    """The counts in the last line; it must be as promised."""
+    pattern = r"faults=(\d+) " + " ".join(rf"{name}=(\d+)" for name in COUNTERS)
+    found = re.fullmatch(pattern + r" underspent=\d+\.\d%", line)
+    assert found, line
+    return dict(zip(("faults", *COUNTERS), map(int, found.groups()), strict=True))
+
+
+@pytest.mark.compiled
+@pytest.mark.slow_first
+def test_nothing_is_lost_in_a_minute_of_chaos(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        chaos.main(["--seconds", "60"])
+    printed = capsys.readouterr()
+    counts = counts_of(printed.out.splitlines()[-1])
+    assert counts.pop("faults") >= 10, printed.err
+    assert not any(counts.values()), printed.err
+    assert re.search(r"[1-9]\d* clocks set apart", printed.err)
+    assert "money should have run out in 2 of 10 campaigns" in printed.err
+    assert ended.value.code == 0
+
+
+@pytest.mark.slow_first
+def test_replicas_without_the_compare_and_set_overspend(
+    capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = [
+        {**request, "policy": {"name": campaigns.GREEDY}, "budget": "30"}
+        for request in campaigns.campaign_requests()
+        if request["name"] in ("little money", campaigns.PAUSES)
+    ]
+    monkeypatch.setattr(load, "campaign_requests", lambda: asked)
+    monkeypatch.setattr(faults, "kinds", lambda: ["peer link cut"])  # each decides for itself
+    monkeypatch.setattr(faults, "AWAY", (10.0, 10.0))
+    monkeypatch.setattr(faults, "BETWEEN", 0.1)
+    program = folder / "careless.py"
+    program.write_text(CARELESS)
+    options = ["--seconds", "8", "--folder", str(folder)]
+    with pytest.raises(SystemExit) as ended:
+        chaos.main([*options, "--program", f"{sys.executable} {program}"])
+    printed = capsys.readouterr()
+    counts = counts_of(printed.out.splitlines()[-1])
+    assert counts["overspent"] > 0, printed.err
+    assert counts["doubled"] > 0
+    assert counts["diverged"] > 0
+    assert ended.value.code == 1
+    (left,) = folder.glob("bccb-chaos-*")
+    assert (left / "answers.jsonl").exists()
+    shutil.rmtree(left)

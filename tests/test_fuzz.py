@@ -17,6 +17,7 @@ import pytest
 
 from bench import fuzz
 from bench.fuzzing import actions, audit, faults, looks, session, space, strict, wire
+from bench.fuzzing.corrections import corrected, may_correct
 from bench.fuzzing.findings import COUNTERS, Findings
 from bench.fuzzing.model import Book, BrokenError, Span
 from bench.fuzzing.outcomes import observed
@@ -185,7 +186,8 @@ def answer(id_: str, remaining: str, treatment: str | None = "mail", **more: Any
 def view_of(book: Book, **more: Any) -> dict[str, Any]:
     answers = {"status": "running", "budget": "1.00", "spent": "0.00", "reserved": "0.40"}
     counts = {"remaining": "0.60", "decisions": 1, "treated": 1, "pending": 1}
-    return {**book.view, **answers, **counts, **more}
+    outcomes = {"too_late": 0, "corrections": 0, "conversions": 0.0, "value": None}
+    return {**book.view, **answers, **counts, **outcomes, **more}
 
 
 def taken(book: Book, take: Callable[[], Any]) -> dict[str, int]:
@@ -245,6 +247,9 @@ def test_an_answer_that_changes_is_lost(book: Book, change: dict[str, Any]) -> N
         ({"budget": "2.00", "remaining": "1.60"}, "disagreed"),
         ({"status": "paused"}, "disagreed"),
         ({"pending": 0}, "disagreed"),
+        ({"conversions": 1.0}, "lost"),
+        ({"too_late": 1}, "lost"),
+        ({"corrections": 1}, "lost"),
         ({"name": "winter"}, "lost"),
         ({"policy": {"params": {"threshold": 0.0}}}, "lost"),
     ],
@@ -284,6 +289,80 @@ def test_a_late_outcome_does_not_count(book: Book) -> None:
     assert result == {"lost": 1}
 
 
+def test_a_conversion_that_came_too_late_is_counted_once(book: Book) -> None:
+    book.decided([user("a")], [answer("a", "0.60")], AT)
+    late = {"pending": 0, "spent": "0.40", "reserved": "0.00", "too_late": 1}
+    answers = [{"decision_id": "a", "value": 0.0, "status": "too_late"}]
+    item = {"decision_id": "a", "value": 1}
+    for _ in range(2):
+        assert taken(book, lambda: observed(book, [item], 200, answers, LATER, again=False)) == {}
+        assert taken(book, lambda: looks.check_view(book, view_of(book, **late), LATER)) == {}
+    again = view_of(book, **late | {"too_late": 2})
+    assert taken(book, lambda: looks.check_view(book, again, LATER)) == {"lost": 1}
+
+
+MONEY = {"outcome": {"kind": "amount"}, "charge": "conversion", "share": 0.2}
+
+
+def observed_book(amount: float, **terms: Any) -> Book:
+    """A campaign with one decision, whose outcome is known."""
+    book = Book("c", {**REQUEST, **MONEY, **terms}, {}, Findings())
+    book.decided([user("a")], [answer("a", "0.60")], AT)
+    answers = [{"decision_id": "a", "value": amount, "status": "recorded"}]
+    observed(book, [{"decision_id": "a", "value": amount}], 200, answers, AT, again=False)
+    return book
+
+
+def corrections(book: Book, value: float, status: str = "recorded") -> dict[str, int]:
+    answers = {"decision_id": "a", "value": value, "status": status}
+    return taken(book, lambda: corrected(book, "a", value, answers, again=False))
+
+
+def test_a_correction_is_charged_and_counted_once() -> None:
+    book = observed_book(1.0)
+    assert (book.paid, may_correct(book, "a", 0.5, AT)) == (200_000, {200})
+    assert corrections(book, 0.5) == {}
+    assert (book.paid, book.rows["a"].value) == (100_000, 0.5)
+    assert may_correct(book, "a", 0.5, LATER) == {200}  # as it was answered
+    assert may_correct(book, "a", 0.0, AT) == {409}
+    assert corrections(book, 0.5, "already_recorded") == {}
+    assert corrections(book, 0.5) == {"lost": 1}
+    shown: dict[str, Any] = {"pending": 0, "spent": "0.10", "reserved": "0.00"}
+    shown |= {"remaining": "0.90", "corrections": 1, "conversions": 1.0, "value": 0.5}
+    assert taken(book, lambda: looks.check_view(book, view_of(book, **shown), AT)) == {"lost": 1}
+    wrong = view_of(book, **shown | {"value": 1.0})
+    assert taken(book, lambda: looks.check_view(book, wrong, AT)) == {"lost": 2}
+
+
+def test_a_correction_needs_an_outcome_its_window_and_the_money() -> None:
+    book = observed_book(0.0)
+    assert may_correct(book, "b", 1.0, AT) == {404}
+    assert may_correct(book, "a", 1.0, LATER) == {409}
+    book.decided([user("b", "0.90")], [answer("b", "0.10")], AT)
+    assert may_correct(book, "b", 1.0, AT) == {409}  # without an outcome
+    assert may_correct(book, "a", 0.5, AT) == {200}
+    assert may_correct(book, "a", 0.6, AT) == {409}  # it would cost more than is left
+    assert corrections(book, 0.5) == {}
+    assert book.paid == book.budget
+
+
+def test_a_correction_changes_no_settled_cost() -> None:
+    book = observed_book(1.0)
+    book.change(book.rows["a"], settled=150_000)
+    assert corrections(book, 0.0) == {}
+    assert book.paid == 150_000
+    assert book.may_settle("a", "0.15", AT) == {200}
+    assert book.may_settle("a", "0.10", AT) == {409}
+
+
+def test_a_price_below_the_cap_is_counted() -> None:
+    book = Book("c", {**REQUEST, "cost_cap": "10.00"}, {}, Findings())
+    cheap = answer("a", "0.60", price=0.09)
+    assert taken(book, lambda: book.decided([user("a")], [cheap], AT)) == {"disagreed": 1}
+    right = answer("b", "0.60", price=0.1)
+    assert taken(book, lambda: book.decided([user("b")], [right], AT)) == {"disagreed": 1}
+
+
 def test_a_cancelled_decision_returns_its_money(book: Book) -> None:
     book.decided([user("a")], [answer("a", "0.60")], AT)
     state = {"decision_id": "a", "treatment": "mail", "status": "cancelled"}
@@ -302,8 +381,7 @@ def test_a_cancelled_decision_returns_its_money(book: Book) -> None:
 def test_a_share_of_the_amount_is_charged_and_can_be_settled(
     amount: float, charged: int, most: str
 ) -> None:
-    money = {"outcome": {"kind": "amount"}, "charge": "conversion", "share": 0.2}
-    book = Book("c", {**REQUEST, **money}, {}, Findings())
+    book = Book("c", {**REQUEST, **MONEY}, {}, Findings())
     book.decided([user("a")], [answer("a", "0.60")], AT)
     assert book.may_settle("a", "0.1", AT) == {409}
     answers = [{"decision_id": "a", "value": amount, "status": "recorded"}]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -92,3 +95,15 @@ def test_warming_changes_nothing(name: str) -> None:
     made, before = machine(name), machine(name)
     made.warm()
     assert same_state(made, before)
+
+
+@pytest.mark.compiled
+def test_warming_compiles_what_reports_and_corrections_need() -> None:
+    code = """
+import bccb
+policy = bccb.make("treat-all", budget=1, horizon=1, features=1, window=9.0)
+policy.warm()
+print([name for name in ("age", "end", "amend") if not policy.kernels[name].signatures])
+"""  # in a process of its own, in which nothing else has compiled them
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

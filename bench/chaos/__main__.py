@@ -34,6 +34,7 @@ examples:
   python -m bench.chaos --seconds 60 --seed 7   a short one, with other faults and other users
   python -m bench.chaos --program 'python faulty.py'   another server: can the harness fail?
 """
+LONGEST = 500  # characters of a finding
 
 
 def options_from(arguments: list[str] | None) -> argparse.Namespace:
@@ -85,7 +86,7 @@ def report(harness: Harness, notes: Console, seconds: float) -> None:
     verdict, traffic = harness.verdict, harness.load.traffic
     examples = [*harness.broken, *harness.load.faults.examples, *harness.again.examples]
     for example in [*examples, *(verdict.findings.examples if verdict else [])]:
-        notes.print(example, markup=False)
+        notes.print(example[:LONGEST], markup=False)
     notes.print(f"faults: {listed(harness.injector.counts)}")
     notes.print(f"replicas: {listed(harness.cluster.counts)}")
     waits = f"the longest request {traffic.longest:.1f} s, without any answer {traffic.silence:.1f}"

@@ -116,7 +116,7 @@ def _fold(connection: psycopg.Connection[Any], key: int, id_: str, verdict: Verd
     terms = fold.terms
     if terms is not None and terms.policy == GREEDY and fold.offered >= ENOUGH * fold.budget:
         verdict.exhausted += 1
-        verdict.left += fold.remaining
+        verdict.left += max(fold.remaining, 0)
         verdict.granted += fold.budget
     return fold
 
@@ -143,18 +143,15 @@ def _check_answers(fold: Fold, lines: list[dict[str, Any]]) -> None:
     asked = {line["id"] for line in lines if line["kind"] == "decision"}
     for id_ in fold.decisions.keys() - asked:
         fold.findings.add("diverged", f"campaign {fold.campaign}: nobody was answered {id_}")
-    pauses = Counter[str]()
     for line in lines:
-        if line["kind"] == "paused":
-            pauses += Counter(answers=1, tries=line["tries"])
-        elif wrong := _wrong(fold, line):
+        if line["kind"] != "paused" and (wrong := _wrong(fold, line)):
             fold.findings.add(wrong, f"{line}; {_journal_of(fold, line['id'])}")
-    if fold.pauses < pauses["answers"]:
-        fold.findings.add("lost", f"campaign {fold.campaign}: {pauses}, paused {fold.pauses} times")
-    elif fold.pauses > pauses["tries"]:  # one that came late may have paused it again
-        fold.findings.add(
-            "doubled", f"campaign {fold.campaign}: {pauses}, paused {fold.pauses} times"
-        )
+    tries = [line["tries"] for line in lines if line["kind"] == "paused"]
+    about = f"campaign {fold.campaign}: {len(tries)} pauses were answered, {fold.pauses} are there"
+    if fold.pauses < len(tries):
+        fold.findings.add("lost", about)
+    elif fold.pauses > sum(tries):  # one that came late may have paused it again
+        fold.findings.add("doubled", about)
 
 
 def _wrong(fold: Fold, line: dict[str, Any]) -> str | None:

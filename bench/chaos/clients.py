@@ -150,7 +150,7 @@ class Operator:
         try:
             while not stop.is_set():
                 await asyncio.sleep(self.draws.expovariate(1 / PAUSED_EVERY))
-                self.tries.append(await self._turn("pause", "paused"))
+                self.tries += await self._turn("pause", "paused")
                 await asyncio.sleep(self.draws.expovariate(1 / PAUSED_FOR))
                 await self._turn("resume", "running")
         finally:
@@ -165,8 +165,8 @@ class Operator:
         finally:
             self.route.close()
 
-    async def _turn(self, verb: str, becomes: str) -> int:
-        """Send it until it is answered; how often it was sent."""
+    async def _turn(self, verb: str, becomes: str) -> list[int]:
+        """Send it until it is answered; how often it was sent, if it was done."""
         request = request_bytes("POST", f"/v1/campaigns/{self.book.id}/{verb}")
         tries, status = 0, NOT_NOW
         answer: Any = None
@@ -175,7 +175,8 @@ class Operator:
             status, answer = await self.route.send(request)
         if status != 200 or answer["status"] != becomes:
             self.faults.add("state_mismatch", f"{verb} was answered {status} {answer}")
-        return tries
+            return []
+        return [tries]
 
 
 def acknowledged(books: Sequence[Book], operator: Operator) -> Iterator[dict[str, Any]]:

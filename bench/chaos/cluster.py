@@ -22,8 +22,9 @@ from bench.service.database import Database, free_port
 from bench.service.process import STOP_SECONDS, Server, ServerError
 
 REPLICAS = 3
-UP_SECONDS = 120.0  # until a replica is ready, also while the database is away for a while
+UP_SECONDS = 300.0  # until a replica is ready; the first one may have to compile
 LOOK = 0.1  # seconds between two looks at a process
+AGAIN = 1.0  # seconds until a process that has ended by itself is started again
 FARTHEST = 5 * 3600  # seconds that a clock is off at most
 FIGURES = re.compile(r"^bccb_\w*(?:forward|conflict|take_?over|held|holding|replica)\w*")
 
@@ -57,26 +58,26 @@ class Replica:
             program = [python, "-m", "bench.chaos.clock", str(clock), *rest]
             cluster.counts["clocks set apart"] += 1
         self._starts += 1
-        place = cluster.folder / f"replica-{self.number}-{self._starts}"
+        log = cluster.folder / f"replica-{self.number}-{self._starts}.log"
         url = cluster.database.url(self.database.port)
         arguments = ("--advertise", f"http://{HOST}:{self.peers.port}")
-        self.server = Server(place, program, arguments, port=self.port, url=url)
+        self.server = Server(url, program, arguments, port=self.port, log=log)
 
     async def up(self, clock: int = 0) -> None:
         """Start a process and wait until it is ready; one that ends by itself is started again."""
         self.start(clock)
-        began = time.monotonic()
+        began, why = time.monotonic(), ""
         while True:
             try:
                 if await asyncio.to_thread(self.running.is_ready):
                     return
-            except ServerError:
+            except ServerError as error:
+                why = str(error)
                 self._cluster.counts["ended by themselves"] += 1
-                await asyncio.sleep(LOOK)
+                await asyncio.sleep(AGAIN)
                 self.start(clock)
             if time.monotonic() - began > UP_SECONDS:
-                log = self.running.stderr()[-2000:]
-                raise ServerError(f"replica {self.number} is not ready:\n{log}")
+                raise ServerError(f"replica {self.number} is not ready: {why}")
             await asyncio.sleep(LOOK)
 
     def ended(self) -> bool:

@@ -39,6 +39,7 @@ class Harness:
         bar = progress.add_task("starting", total=seconds)
         try:
             await self.cluster.start()
+            self.load.open()
             self.load.begin()
             showing = asyncio.create_task(self._show(progress, bar))
             supervising = asyncio.create_task(self.cluster.supervise())
@@ -56,8 +57,9 @@ class Harness:
             await self.cluster.stop()
         except ServerError as error:
             self.broken.append(str(error))
-        progress.update(bar, description="checking")
-        await asyncio.to_thread(self._check)
+        if self.load.operator is not None:
+            progress.update(bar, description="checking")
+            await asyncio.to_thread(self._check)
 
     async def _show(self, progress: Progress, bar: TaskID) -> None:
         began = time.monotonic()

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Callable, Iterator
+from itertools import cycle
 from typing import Any
 
-from bench.chaos.campaigns import PAUSES, campaign_requests
+from bench.chaos.campaigns import GREEDY, PAUSES, campaign_requests
 from bench.chaos.clients import Operator, Roamer, Route, Traffic, acknowledged
 from bench.chaos.cluster import Cluster
 from bench.service import checks
 from bench.service.clients import NOT_NOW
 from bench.service.memory import Book, Faults
-from bench.service.process import ServerError
+from bench.service.process import Server, ServerError
 
 ANSWER_SECONDS = 120.0  # until everything is answered, once nothing is broken any more
 CONNECTIONS = 8  # to ask again with
 MOST_TRIES = 100  # of a request that is asked again
+MOST_WAITS = 5  # for a campaign to be opened
+LEFT_ALONE = 50  # users in a row for whom there was no money: it has run out
+MOST_SPENT = 1_000  # requests until it must have
 
 
 class Load:
@@ -33,32 +38,43 @@ class Load:
         self.operator: Operator | None = None
         self._stop = asyncio.Event()
         self._working: asyncio.Task[None] | None = None
+        self._roamers: list[Roamer] = []
         self._roaming: list[asyncio.Task[None]] = []
 
-    def begin(self) -> None:
-        """Open the campaigns, and let the clients send."""
-        server, ports = self.cluster.replicas[0].running, self.cluster.ports
-        for request in campaign_requests():
-            self.books.append(Book(server.create(request), request))
+    def open(self) -> None:
+        """Open the campaigns, each at another replica."""
+        for request, replica in zip(
+            campaign_requests(), cycle(self.cluster.replicas), strict=False
+        ):
+            self.books.append(Book(_create(replica.running, request), request))
+
+    def begin(self, pauses: bool = True) -> None:
+        """Let the clients send, and an operator pause a campaign again and again."""
+        ports = self.cluster.ports
         paused = next(book for book in self.books if book.request["name"] == PAUSES)
         self.operator = Operator(paused, self.faults, self.seed, ports)
-        self._working = asyncio.create_task(self.operator.work(self._stop))
+        if pauses:
+            self._working = asyncio.create_task(self.operator.work(self._stop))
         shared = (self.books, self.faults, self.seed, ports, self.traffic)
-        roamers = [Roamer(number, *shared) for number in range(self.size)]
-        self._roaming = [asyncio.create_task(roamer.roam(self._stop)) for roamer in roamers]
+        self._roamers = [Roamer(number, *shared) for number in range(self.size)]
+        self.traffic.last = time.monotonic()
+        self._roaming = [asyncio.create_task(each.roam(self._stop)) for each in self._roamers]
 
     async def end(self) -> None:
-        """Let the clients finish what was not answered yet."""
+        """Let the clients finish what was not answered yet, and spend what should be spent."""
         assert self.operator is not None
-        assert self._working is not None
         self._stop.set()
         done = asyncio.Event()
         resuming: asyncio.Task[None] | None = None
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                await self._working
+                if self._working is not None:
+                    await self._working
                 resuming = asyncio.create_task(self.operator.resume(done))
                 await asyncio.gather(*self._roaming)
+                for book in self.books:
+                    if book.request.get("policy", {}).get("name") == GREEDY:
+                        await self._spend(book)
                 done.set()
                 await resuming
         except TimeoutError:
@@ -69,6 +85,16 @@ class Load:
             for task in (self._working, resuming, *self._roaming):
                 if task is not None:
                     task.cancel()
+
+    async def _spend(self, book: Book) -> None:
+        """Decide until the money has run out: what returned last may not have been spent yet."""
+        client = self._roamers[0]
+        for _ in range(MOST_SPENT):
+            before = len(book.decisions)
+            await client.ask(client.decide(book))
+            last = list(book.decisions.values())[-LEFT_ALONE:]
+            if len(book.decisions) == before or not any(one.treated for one in last):
+                return
 
     def answers(self) -> Iterator[dict[str, Any]]:
         """All that was acknowledged, as the checker reads it."""
@@ -105,3 +131,13 @@ class Load:
                     faults.add("state_mismatch", f"{status} {answer}: {error!r}")
         finally:
             route.close()
+
+
+def _create(server: Server, request: dict[str, Any]) -> str:
+    """The id of a new campaign. To compile for it may take longer than one request can wait."""
+    for _ in range(MOST_WAITS):
+        try:
+            return server.create(request)
+        except TimeoutError:
+            continue
+    raise ServerError(f"campaign {request['name']} was not opened")

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from bench.fuzzing import looks, strict
+from bench.fuzzing.corrections import corrected, may_correct
 from bench.fuzzing.model import MOST_LIST, Book, DecisionRow, Span
 from bench.fuzzing.outcomes import observed
 from bench.fuzzing.space import MICRO, Users, log_int, log_uniform, money
@@ -40,7 +41,8 @@ def drawn(draws: Draws, book: Book, users: Users, fresh: Callable[[], str]) -> A
         lambda: outcomes(draws, book): 26,
         lambda: again(draws, book, users, fresh): 6,
         lambda: cancel(draws, book): 5,
-        lambda: settle(draws, book): 5,
+        lambda: settle(draws, book): 12,
+        lambda: correct_some(draws, book): 25,
         lambda: add_budget(draws, book): 4,
         lambda: turn(draws, book): 2,
         lambda: view(book): 2,
@@ -135,13 +137,19 @@ def outcomes(draws: Draws, book: Book) -> Action:
     return outcome_list(book, items)
 
 
-def _item(draws: Draws, book: Book, row: DecisionRow, rate: float) -> dict[str, Any]:
+def _value(draws: Draws, book: Book, rate: float) -> float:
+    """An outcome: mostly 0 or 1, or of any size where outcomes are amounts."""
     value = draws.choice((0, 1, 0.5, -0.0, 5e-324, draws.random()))
     if draws.random() < 0.9:
         value = 1 if draws.random() < rate else 0
     if book.amounts and value:
         value = draws.choice((value, 1e9, 0.005, 19.99, log_uniform(draws, 1e-9, 1e9)))
         value *= -1 if book.negative and draws.random() < 0.2 else 1
+    return value
+
+
+def _item(draws: Draws, book: Book, row: DecisionRow, rate: float) -> dict[str, Any]:
+    value = _value(draws, book, rate)
     if row.report is not None and draws.random() < 0.8:
         value = row.report[0]
     item: dict[str, Any] = {"decision_id": row.id, "value": value}
@@ -170,6 +178,34 @@ def outcome(book: Book, item: dict[str, Any]) -> Action:
 
     def check(status: int, body: Any, at: Span, again: bool) -> int:
         observed(book, [item], status, [body] if status == 200 else body, at, again)
+        return 0
+
+    return Action(book, call, check)
+
+
+def correct_some(draws: Draws, book: Book) -> Action:
+    """Correct an outcome: of a reported one, of one that cannot be corrected, or once more."""
+    rows = sample(draws, book, 50)
+    if draws.random() < 0.9:
+        rows = [row for row in rows if row.status == "observed"] or rows
+    row = draws.choice(rows)
+    value = _value(draws, book, rate=0.3)
+    if row.report is not None and draws.random() < 0.1:
+        value = row.report[0]
+    if row.corrected is not None and draws.random() < 0.7:
+        value = row.corrected
+    return correct(book, row.id, value)
+
+
+def correct(book: Book, id_: str, value: float) -> Action:
+    """Correct an outcome."""
+    call = _calling(book, "POST", f"decisions/{quote(id_)}/correct", {"value": value})
+    counts = value + 0.0  # as a float without the sign of zero
+
+    def check(status: int, body: Any, at: Span, again: bool) -> int:
+        _check(book, call, status, body, may_correct(book, id_, counts, at))
+        if status == 200:
+            corrected(book, id_, counts, body, again)
         return 0
 
     return Action(book, call, check)

@@ -53,6 +53,7 @@ def ask_again(session: Session, draws: random.Random, everything: bool) -> None:
         book.checked = len(rows)
         _ask_decisions(session, book, chosen)
         _ask_outcomes(session, book, chosen)
+        _ask_corrections(session, book, chosen)
 
 
 def _ask_decisions(session: Session, book: Book, rows: list[DecisionRow]) -> None:
@@ -72,6 +73,12 @@ def _ask_outcomes(session: Session, book: Book, rows: list[DecisionRow]) -> None
     for many in _lists(items, book.most_per_list):
         if book in session.books:
             session.perform([actions.outcome_list(book, many)])
+
+
+def _ask_corrections(session: Session, book: Book, rows: list[DecisionRow]) -> None:
+    for row in rows:
+        if row.corrected is not None and book in session.books:
+            session.perform([actions.correct(book, row.id, row.corrected)])
 
 
 def _lists(many: list[Any], size: int) -> Iterator[list[Any]]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from typing import Any
 
 from bench.fuzzing import strict
-from bench.fuzzing.model import CHANGING, Book, DecisionRow, Span, money
+from bench.fuzzing.model import CHANGING, ROUNDING, Book, DecisionRow, Span, money
 
 SERIES = ("at", "decisions", "spent", "planned", "price")
 
@@ -33,6 +34,7 @@ def check_view(book: Book, view: Any, at: Span) -> None:
         counter = "lost" if view["decisions"] < len(book.rows) else "disagreed"
         raise book.broken(f"it is {exact}, by the answers {expected}", counter)
     _check_sums(book, view["pending"], reserved, at)
+    _check_outcomes(book, view)
     book.check_left(left, at)
 
 
@@ -43,6 +45,26 @@ def _check_sums(book: Book, open_: int, reserved: int, at: Span) -> None:
     least = book.reserved - sum(row.reserved for row in due)
     if not least <= reserved <= book.reserved:
         raise book.broken(f"{reserved} are reserved, by the answers {least} to {book.reserved}")
+
+
+def _check_outcomes(book: Book, view: Any) -> None:
+    """How many outcomes came too late, were corrected, and what all that count add up to."""
+    rows = book.rows.values()
+    exact = view["too_late"], view["corrections"]
+    expected = sum(row.too_late for row in rows), sum(row.corrected is not None for row in rows)
+    if exact != expected:
+        raise book.broken(f"(too late, corrected) is {exact}, by the answers {expected}", "lost")
+    values = [row.value for row in rows if row.value]
+    # sums of a report and its correction: as much is rounded as both are large
+    sizes = [abs(row.report[0]) for row in rows if row.report and row.corrected is not None]
+    rounding = ROUNDING * (1.0 + sum(map(abs, values)) + sum(sizes))
+    counted = [float(value != 0.0) for value in values] if book.amounts else values
+    for name, all_of_them in (("conversions", counted), ("value", values)):
+        total = math.fsum(all_of_them)
+        if view[name] is None and not book.amounts:
+            continue
+        if not abs(view[name] - total) <= rounding:
+            raise book.broken(f"{name} is {view[name]}, by the answers {total}", "lost")
 
 
 def check_report(book: Book, report: Any, at: Span) -> None:
@@ -79,7 +101,7 @@ def check_log(book: Book, rows: list[dict[str, Any]], at: Span) -> None:
 def _check_row(book: Book, logged: dict[str, Any], row: DecisionRow, number: int, at: Span) -> None:
     proposed = row.treatment or "control"
     done: str | None = proposed
-    value = row.report[0] if row.report else 0.0 if row.status == "expired" else None
+    value = row.value if row.report else 0.0 if row.status == "expired" else None
     if (
         logged["status"] == "expired"
         and row.status == "open"
@@ -93,7 +115,7 @@ def _check_row(book: Book, logged: dict[str, Any], row: DecisionRow, number: int
     chance = "proposed_probability" if book.shadow else "probability"
     if book.shadow:
         done = (row.report[1] or "control") if row.report else None
-        value = row.report[0] if row.report else None
+        value = row.value
         if logged["proposed"] != proposed:
             raise book.broken(f"{row.about} stands in the log as {logged}", "lost")
     features = {name: logged[name] for name in row.user["features"]}

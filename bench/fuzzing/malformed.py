@@ -68,7 +68,7 @@ def draw(draws: Draws, book: Book) -> Call:
     """A call about this campaign that cannot be served."""
     kinds: list[Callable[[Draws, Book], Call]]
     kinds = [_bad_decision, _bad_decision, _bad_list, _bad_campaign, _bad_campaign, _bad_outcome]
-    kinds += [_bad_settlement, _bad_budget, _bad_path, _bad_body, _bad_body]
+    kinds += [_bad_settlement, _bad_correction, _bad_budget, _bad_path, _bad_body, _bad_body]
     return draws.choice(kinds)(draws, book)
 
 
@@ -193,11 +193,14 @@ def _bad_policies(draws: Draws, name: str) -> list[Any]:
     return found
 
 
+def _bad_value(draws: Draws, book: Book) -> Any:
+    bad = BAD_VALUES if book.amounts else BAD_VALUES + BAD_RATES
+    return draws.choice(bad if book.negative else (*bad, -0.01))
+
+
 def _bad_outcome(draws: Draws, book: Book) -> Call:
     id_ = draws.choice(list(book.rows)) if book.rows and draws.random() < 0.8 else "nobody"
-    bad = BAD_VALUES if book.amounts else BAD_VALUES + BAD_RATES
-    bad = bad if book.negative else (*bad, -0.01)
-    item: dict[str, Any] = {"decision_id": id_, "value": draws.choice(bad)}
+    item: dict[str, Any] = {"decision_id": id_, "value": _bad_value(draws, book)}
     kind = draws.random()
     if kind < 0.2:
         item = {"decision_id": "nobody", "value": 1}
@@ -217,6 +220,14 @@ def _bad_settlement(draws: Draws, book: Book) -> Call:
     cost = draws.choice((*BAD_MONEY, 1, None))
     body: Any = draws.choice(({"cost": cost}, {}, [], {"cost": "1", "x": 1}))
     return calling("POST", _path(book, f"decisions/{id_}/settle"), body)
+
+
+def _bad_correction(draws: Draws, book: Book) -> Call:
+    id_ = draws.choice(list(book.rows)) if book.rows and draws.random() < 0.8 else "nobody"
+    bad: list[Any] = [{"value": _bad_value(draws, book)}] * 3
+    bad += [{}, [], {"value": 0, "x": 1}, [{"value": 0}], {"value": 0, "action": None}]
+    body = {"value": 1} if id_ == "nobody" else draws.choice(bad)
+    return calling("POST", _path(book, f"decisions/{id_}/correct"), body)
 
 
 def _bad_budget(draws: Draws, book: Book) -> Call:

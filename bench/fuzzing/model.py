@@ -19,6 +19,7 @@ from bench.fuzzing.space import MOST_BUDGET, budget_micros, cost_micros
 SECOND = 1_000_000
 WEEK = 7 * 86_400
 MOST_LIST = 1_000
+ROUNDING = 1e-9  # of numbers that are no money
 ANSWER = {"decision_id", "treatment", "probability", "price", "remaining", "act"}
 STATE = {"decision_id", "treatment", "status", "reserved", "spent", "remaining"}
 CHANGING = {
@@ -34,6 +35,7 @@ CHANGING = {
     "conversions",
     "median_delay_seconds",
     "too_late",
+    "corrections",
     "caused",
     "fits",
     "fitted_at",
@@ -69,6 +71,8 @@ class DecisionRow:
     report: Report | None = None
     returned: bool = False  # its money
     charged: int | None = None  # micros, by its outcome
+    corrected: float | None = None  # the outcome that counts instead of the reported one
+    too_late: bool = False  # a conversion was reported after its window
 
     @property
     def id(self) -> str:
@@ -78,13 +82,21 @@ class DecisionRow:
     @property
     def about(self) -> str:
         """For messages."""
-        return f"decision {self.answer}, {self.status}, settled {self.settled}, {self.report}"
+        ends = f"{self.report}, corrected {self.corrected}"
+        return f"decision {self.answer}, {self.status}, settled {self.settled}, {ends}"
 
     @property
     def treatment(self) -> str | None:
         """What was decided."""
         found: str | None = self.answer["treatment"]
         return found
+
+    @property
+    def value(self) -> float | None:
+        """The outcome that counts, if one was reported."""
+        if self.corrected is not None or self.report is None:
+            return self.corrected
+        return self.report[0]
 
     @property
     def held(self) -> int:
@@ -115,6 +127,7 @@ class Book:
     share: int = 0  # millionths of the amount that are charged; 0: the whole cost
     amounts: bool = False  # what outcomes are
     negative: bool = False  # whether they may be below 0
+    least_price: float = 0.0  # by the cost cap
     window: int = 0  # microseconds
     ends: int | None = None  # microseconds since 1970
     rows: dict[str, DecisionRow] = field(default_factory=dict)
@@ -133,6 +146,8 @@ class Book:
         outcome = self.request.get("outcome", {})
         self.amounts = outcome.get("kind") == "amount"
         self.negative = self.amounts and outcome.get("negative", True)
+        cap = self.request.get("cost_cap")
+        self.least_price = 0.0 if cap is None else 1e6 / budget_micros(cap)
         self.window = int(self.request.get("outcome_window_seconds", WEEK)) * SECOND
         ends = self.request["horizon"].get("ends_at")
         if ends is not None:
@@ -228,7 +243,7 @@ class Book:
             return {404}
         if row.status == "cancelled" or row.treatment is None:
             return {409}
-        if self.on_conversion and not (row.report and row.report[0] != 0.0):
+        if row.settled is None and self.on_conversion and not row.value:
             return {409}
         if micros > row.cost:
             return {422}
@@ -283,6 +298,8 @@ class Book:
             raise self.broken(f"the probability of {answer}", "nonfinite")
         if not isinstance(price, float) or price < 0.0:
             raise self.broken(f"the price of {answer}", "nonfinite")
+        if price < self.least_price * (1.0 - ROUNDING):
+            raise self.broken(f"the price of {answer} is below {self.least_price}, by the cost cap")
         allowed = (None, *self.request["treatments"])
         if answer["decision_id"] != user["decision_id"] or answer["treatment"] not in allowed:
             raise self.broken(f"{user} was answered {answer}")

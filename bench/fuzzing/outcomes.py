@@ -81,9 +81,11 @@ def report_of(row: DecisionRow, item: dict[str, Any]) -> Report:
 
 def _take(book: Book, item: dict[str, Any], status: str, at: Span) -> None:
     row = book.rows[item["decision_id"]]
+    report = report_of(row, item)
+    if status == "too_late" and report[0] != 0.0:
+        row.too_late = True
     if row.status != "open":
         return
-    report = report_of(row, item)
     expired = status == "already_recorded" and not report[0] and book.is_late(row, at) is not False
     if status == "too_late" or expired:
         book.expire(row)

@@ -236,6 +236,12 @@ def _check_opening(book: Book, view: dict[str, Any]) -> None:
             wanted, found = wanted["kind"], found["kind"]
         if found != wanted:
             raise book.broken(f"{name} is {view[name]}, asked for was {asked.get(name)}")
+    outcome = asked.get("outcome", {})
+    if book.amounts and view["outcome"]["negative"] is not book.negative:
+        raise book.broken(f"outcome is {view['outcome']}, asked for was {outcome}")
+    largest = outcome.get("largest")
+    if largest is not None and money(view["outcome"]["largest"]) != budget_micros(largest):
+        raise book.broken(f"outcome is {view['outcome']}, asked for was {outcome}")
     cap = asked.get("cost_cap")
     if cap is not None and money(view["cost_cap"]) != budget_micros(cap):
         raise book.broken(f"cost_cap is {view['cost_cap']}, asked for was {cap}")

@@ -8,11 +8,14 @@ from bccb.policies import DEFAULT
 from bench.fuzzing.space import IN_MONEY, served_policies
 from bench.service.process import Server
 
+COMPILING = 900.0  # seconds for one policy, on a machine that is busy
+
 
 def warm(folder: Path) -> None:
     """Use every policy once, in a service whose ledger nobody looks at."""
     folder.mkdir()
     server = Server(folder / "warm.sqlite")
+    server.patience = COMPILING
     try:
         server.wait()
         source: str | None = None
@@ -41,5 +44,6 @@ def _use(server: Server, path: str) -> None:
     user = {"decision_id": "a", "features": {"age": 1}, "costs": {"mail": "1", "call": "2"}}
     server.call("POST", f"{path}/decisions", [user])
     server.call("POST", f"{path}/outcomes", [{"decision_id": "a", "value": 1}])
+    server.call("POST", f"{path}/decisions/a/correct", {"value": 0})
     for look in ("report", "log", "log?format=parquet"):
         server.raw("GET", f"{path}/{look}")

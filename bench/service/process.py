@@ -29,27 +29,27 @@ class ServerError(Exception):
 class Server:
     """``bccb serve`` on a ledger, on a free port unless one is given.
 
-    With a ``url`` the ledger is that database, and ``ledger`` just a place for what it prints.
-    Its standard error goes to ``log``, by default beside the ledger, and its standard output to a
-    file with the same name that ends in ``.out``.
+    Its standard error goes to ``log``, by default beside the ledger's file, and its standard output
+    to a file with the same name that ends in ``.out``.
     """
+
+    patience = START_SECONDS  # for the answer to one request
 
     def __init__(
         self,
-        ledger: Path,
+        ledger: Path | str,
         program: Sequence[str] = PROGRAM,
         arguments: Sequence[object] = (),
         *,
         port: int = 0,
         log: Path | None = None,
-        url: str | None = None,
     ) -> None:
-        self.ledger = ledger
-        self.log = log or ledger.with_suffix(".log")
+        self.ledger = Path(ledger)
+        self.log = log or self.ledger.with_suffix(".log")
         self.out = self.log.with_suffix(".out")
         self.began = time.perf_counter()
         self._address: tuple[str, int] | None = None
-        given = ("serve", "--port", port, "--ledger", url or ledger, *arguments)
+        given = ("serve", "--port", port, "--ledger", ledger, *arguments)
         with self.out.open("wb") as out, self.log.open("wb") as log_file:
             self.process = subprocess.Popen(
                 [*program, *map(str, given)], stdout=out, stderr=log_file, env=environment()
@@ -137,7 +137,7 @@ class Server:
 
     def raw(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
         """One request on a connection of its own: the status, and the body as it is."""
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=START_SECONDS)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=self.patience)
         try:
             text = None if body is None else json.dumps(body)
             headers = {} if body is None else {"Content-Type": "application/json"}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from bccb.errors import StateError
 from bccb.intervals import Interval
+from bccb.measured import Measure
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +20,20 @@ class Caused:
     cancelled, and whose window, if there is one, has not ended.
 
     Either is None where the policy cannot tell: without a posterior, or without decisions at
-    random. ``value``, ``low`` and ``high`` are those of the estimate, or of the measurement where
-    there is no estimate.
+    random. Nothing is measured, either, while nobody counts. ``value``, ``low`` and ``high`` are
+    those of the estimate, or of the measurement where there is no estimate.
     """
 
     estimated: Interval | None
     measured: Interval | None
     measured_users: int
+
+    @classmethod
+    def told(cls, estimated: Interval | None, measure: Measure | None) -> Caused:
+        """What a model estimates, and what is measured, as soon as anybody counts."""
+        users = 0 if measure is None else measure.users
+        measured = measure.interval() if measure is not None and users else None
+        return cls(estimated, measured, users)
 
     @property
     def best(self) -> Interval:

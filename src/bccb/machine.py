@@ -262,3 +262,5 @@ class Machine(State):
             late.enter(self.decisions + 1, np.zeros((1, self.features)), made.actions, ZERO, 1)
             copy.age(late.window / 2.0)
             copy.end(self.decisions + 1, 1.0, late.window)
+            copy.recharge(0, 1.0, 0.0)
+            copy.amend(np.zeros(self.features), self.decisions + 1, 1, 1.0, 0.0)

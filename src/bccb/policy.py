@@ -4,41 +4,37 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bccb import checks
-from bccb.caused import Caused
 from bccb.composition import Composition
-from bccb.decision import Decision, Origin
+from bccb.decision import Decision
 from bccb.encoding import Encoding
 from bccb.errors import InputError, StateError
 from bccb.explanation import Explanation, explain
 from bccb.files import written_whole
-from bccb.kernels import counts as count
-from bccb.machine import Machine
 from bccb.measured import Measure
 from bccb.money import MICROS, budget_in_micros, cost_in_micros, cost_micros
 from bccb.outcome import (
     KNOWN_WEIGHT,
-    NOT_REPORTED,
     Kind,
     check_amount,
     check_outcome,
     check_outcomes,
 )
 from bccb.pending import Pending
-from bccb.receipts import Receipt, Receipts
+from bccb.receipts import Receipt
 from bccb.saved import NOTHING_OBSERVED as NOTHING
 from bccb.saved import SIGNATURE, Observed, Saved, pack, unpack
+from bccb.tracker import Tracker
 from bccb.types import Floats, Ints, as_floats
 
 FLOAT = np.dtype(np.float64)
 
 
-class Policy(Machine):
+class Policy(Tracker):
     """Decides on one user at a time under a hard budget, and learns from each outcome.
 
     Made by :func:`make` or :func:`load`. Not safe for use from several threads at once.
@@ -63,63 +59,20 @@ class Policy(Machine):
         measure: Measure | None = None,
         observed: Mapping[int, Observed] = NOTHING,
     ) -> None:
-        super().__init__(name, composition, counts, memory, pending)
-        self._measure = measure
-        if measure is None and not self.decisions:
-            self._measure = self.new_measure()
+        parts = name, composition, counts, memory, id_
+        super().__init__(*parts, waiting, pending, measure, observed)
         self._check_outcome = check_amount if composition.amounts else check_outcome
         self._x = np.empty(self.features)
         self._costs = np.empty(self.treatments, np.int64)
-        self._origin = Origin(
-            name, composition, self.features, self.treatments, int(counts[count.SEED]), id_
-        )
-        self._waiting = Receipts(self._origin, counts, waiting)
-        # until their window ends, outcomes can be corrected
-        kept = {number: each[:2] for number, each in observed.items()}
-        self._observed = Receipts(self._origin, counts, kept, "cancelled or corrected")
-        self._outcomes = {number: each[2] for number, each in observed.items()}
         self._shape = (self.features,)
-        self.owner = id_
-        self.fits_itself = True
 
     def __repr__(self) -> str:
         money = f"spent {self.spent:g} of {self.budget:g}"
         return f"<{self.name}: {money}, {self.decisions} decisions, {self.waiting} waiting>"
 
-    @property
-    def waiting(self) -> int:
-        """How many decisions have no outcome yet."""
-        return len(self._waiting)
-
     def add_budget(self, money: float) -> None:
         """Add to the budget, for the users to come; rounded down to whole micros."""
         self.add_micros(budget_in_micros(checks.number("money", money), "money"))
-
-    def stop_measuring(self) -> None:
-        """Measure no more: decisions were made whose outcomes :meth:`observe` does not see."""
-        self._measure = None
-
-    def caused(self) -> Caused:
-        """What the treatments so far caused: by the model, and measured without it.
-
-        Measured are the users up to the first decision that was neither observed nor cancelled, and
-        whose window, if there is one, has not ended.
-
-        >>> import bccb
-        >>> policy = bccb.make(budget=100, horizon=1_000, features=1, seed=1)
-        >>> for number in range(1_000):
-        ...     decision = policy.decide([number % 2], cost=0.5)
-        ...     policy.observe(decision, outcome=float(number % 40 == 0))
-        >>> caused = policy.caused()
-        >>> caused.low < caused.value < caused.high, caused.measured.value <= 25
-        (True, True)
-        """
-        measure = self._measure
-        return Caused(
-            self.estimated(),
-            None if measure is None else measure.interval(),
-            0 if measure is None else measure.users,
-        )
 
     def explain(
         self, rows: npt.ArrayLike | None = None, names: Encoding | Sequence[str] | None = None
@@ -148,24 +101,6 @@ class Policy(Machine):
 
     # Deciding and learning
 
-    def advance(self, at: float) -> None:
-        """Learn what the time that has passed says about users whose outcome may still come.
-
-        For policies with a window. Time is in any unit and never runs back. It is also given to
-        :meth:`decide`, :meth:`observe` and :meth:`cancel`, which advance to it by themselves. A
-        user without a report counts as a non-conversion, with more and more weight, as the delays
-        of earlier reports suggest (:mod:`bccb.ageing`); when the window ends, fully.
-
-        >>> import bccb
-        >>> policy = bccb.make(budget=100, horizon=1_000, features=1, window=30.0, seed=1)
-        >>> first, second = (policy.decide([0.5], cost=0.5, at=day) for day in (1.0, 2.0))
-        >>> policy.observe(first, 1, at=9.0)  # bought on the ninth day
-        >>> policy.advance(40.0)  # the other did not: nobody reports that
-        >>> policy.waiting
-        0
-        """
-        self._advance(at)
-
     def fit(self) -> bool:
         """Fit the estimator again on what was learned so far; whether that was possible.
 
@@ -180,38 +115,6 @@ class Policy(Machine):
         changes then, except that the next fit is due when twice as much was learned.
         """
         return super().fit()
-
-    def _time(self, at: float | None) -> float:
-        """The time of a call, checked; 0 for policies without a window."""
-        if self.pending is None:
-            if at is not None:
-                raise InputError("at", at, "absent: the policy was made without a window")
-            return 0.0
-        if at is None:
-            raise InputError("at", at, "the time of this call: the policy has a window")
-        return self.pending.check_time(at)
-
-    def _advance(self, at: float | None) -> float:
-        """The time of a call, after what it says was learned."""
-        time = self._time(at)
-        if self.pending is not None:
-            first = self.pending.first
-            self.age(time)
-            for number in range(first, self.pending.first):
-                self._forget(number)
-                receipt = self._waiting.pop(number, None)
-                if receipt is None:
-                    continue
-                self.settle(receipt[0], NOT_REPORTED)
-                if self._measure is not None:
-                    arm = self.pending.ring.arm[self.pending.place(number)]
-                    self._measure.end(number, bool(arm > 0), NOT_REPORTED, 1.0)
-            self._fit_if_due()
-        return time
-
-    def _fit_if_due(self) -> None:
-        if self.fits_itself and self.fit_due:
-            self.fit()
 
     def decide(
         self,
@@ -300,46 +203,6 @@ class Policy(Machine):
             self._check_due(decision, self._time(at))
             self._learn_late(decision, y, self._advance(at))
 
-    def _note(self, measure: Measure, decision: Decision, y: float) -> None:
-        treated = decision.action > 0
-        alone = 1.0 if treated or y == 0.0 else self.probability(decision._trace, 0)
-        measure.end(decision.number, treated, y, alone)
-
-    @property
-    def too_late(self) -> int:
-        """Conversions that were reported after their window had ended."""
-        return 0 if self.pending is None else self.pending.too_late
-
-    def _check_due(self, decision: Decision, time: float) -> None:
-        """Refuse a decision that does not wait, except where its window has ended."""
-        if not self._is_late(decision, time):
-            self._waiting.paid(decision)
-
-    def _is_late(self, decision: Decision, time: float) -> bool:
-        """Whether the window of a decision of this policy has ended by a time."""
-        pending = self.pending
-        if pending is None or not isinstance(decision, Decision):
-            return False
-        number: Any = decision.number  # which may have been changed
-        if decision._origin != self._origin or not isinstance(number, int):
-            return False
-        if not 0 < number <= pending.last:
-            return False
-        return number < pending.first or pending.has_ended(number, time)
-
-    def _learn_late(self, decision: Decision, y: float, time: float) -> None:
-        assert self.pending is not None
-        if decision.number in self._waiting:
-            self.end(decision.number, y, time)
-            receipt = self._waiting.pop(decision.number)
-            self.settle(receipt[0], y)
-            self._observed[decision.number], self._outcomes[decision.number] = receipt, y
-            if self._measure is not None:
-                self._note(self._measure, decision, y)
-            self._fit_if_due()
-        elif y != NOT_REPORTED:
-            self.pending.note_too_late()
-
     def correct(self, decision: Decision, outcome: float, *, at: float | None = None) -> None:
         """Correct an outcome that was observed, such as an order that came back: once.
 
@@ -372,11 +235,6 @@ class Policy(Machine):
         if self._measure is not None:
             alone = 1.0 if decision.action > 0 else self.probability(decision._trace, 0)
             self._measure.correct(decision.number, decision.action > 0, was, y, alone)
-
-    def _forget(self, number: int) -> None:
-        """Let an outcome be final."""
-        self._observed.pop(number, None)
-        self._outcomes.pop(number, None)
 
     def cancel(self, decision: Decision, *, at: float | None = None) -> None:
         """Undo a decision that was not carried out: its money returns and nothing is learned.

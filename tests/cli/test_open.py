@@ -89,6 +89,11 @@ def test_a_trial_becomes_a_campaign_whose_first_call_is_answered(
     status, out, notes = run(capsys, *asked, "--url", url)  # another window
     assert status == 2
     assert "there is another campaign with the name 'autumn': choose another --name" in notes
+    with Client(url) as client:
+        client.close(id_)
+    status, out, notes = run(capsys, *asked, "--url", url, "--window", "60")
+    assert (status, out) == (2, "")
+    assert "campaign 'autumn' is closed, which is final: choose another --name" in notes
 
 
 def test_without_a_policy_the_recommended_one_is_taken(

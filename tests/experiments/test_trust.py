@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ from bccb.experiments.trust import (
 )
 from bccb.experiments.trust_caused import CELLS, every_cell
 from bccb.experiments.trust_late import LEARNERS, every_learner
-from bccb.experiments.trust_study import TRUST, rows_of
+from bccb.experiments.trust_study import TRUST, beside, intro, rows_of
 from bccb.experiments.trust_worlds import NAMES, every_world
 from bccb.policies import DEFAULT, POLICIES
 
@@ -159,3 +160,46 @@ def test_what_is_stored_is_not_made_again(tmp_path: Path) -> None:
 def test_a_setup_that_tells_nothing_is_refused(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Setup(**changed)
+
+
+def report_of(seeds: int, *names: str) -> dict[str, Any]:
+    setup = {"seeds": seeds, "middle": 100, "money": 0.05, "history": 9}
+    claims = [{"experiment": name, "text": f"{name} of {seeds}"} for name in names]
+    return {"setup": setup, "claims": claims, "tables": {name: [{"n": seeds}] for name in names}}
+
+
+def test_tables_that_were_not_run_again_stay_in_the_report(tmp_path: Path) -> None:
+    fresh = report_of(100, "charged", "twins")
+    assert beside(fresh, None) == beside(fresh, tmp_path) == fresh  # there is none yet
+    kept = tmp_path / "trust.json"
+    kept.write_text(json.dumps(report_of(8, "values", "twins", "late")))
+    merged = beside(fresh, tmp_path)
+    assert {name: rows[0]["n"] for name, rows in merged["tables"].items()} == {
+        "values": 8,
+        "late": 8,
+        "charged": 100,
+        "twins": 100,
+    }
+    assert list(merged["tables"]) == ["values", "late", "charged", "twins"]  # as in the study
+    claimed = [claim["text"] for claim in merged["claims"]]
+    assert claimed == ["values of 8", "late of 8", "charged of 100", "twins of 100"]
+    assert merged["setup"]["seeds"] == 8
+    assert {name: setup["seeds"] for name, setup in merged["apart"].items()} == {
+        "charged": 100,
+        "twins": 100,
+    }
+    apart = intro(merged)[1]
+    assert apart.startswith("Run apart, with `--seeds 100` and up to 100 users: When costs are")
+    kept.write_text(json.dumps(merged))
+    again = beside(report_of(8, "twins"), tmp_path)
+    assert list(again["apart"]) == ["charged"]
+    assert beside(report_of(2, *merged["tables"]), tmp_path) == report_of(2, *merged["tables"])
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"tables": {"values": []}, "claims": [{"text": "x"}]}']
+)
+def test_a_report_that_cannot_be_read_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "trust.json").write_text(text)
+    with pytest.raises(InputError, match=r"trust\.json is .*: delete the file"):
+        beside(report_of(2, "twins"), tmp_path)

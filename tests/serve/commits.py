@@ -14,7 +14,7 @@ from serve.service import Service, user
 
 def as_the_ledger_has_it(service: Service, campaign: str) -> bool:
     """Whether a campaign is, to the byte, what recovery makes of the ledger."""
-    ledger = open_ledger(service.path, read_only=True)
+    ledger = open_ledger(service.place, read_only=True)
     account = ledger.account(campaign)
     assert account is not None
     kept = load(ledger, account).to_bytes()
@@ -23,8 +23,8 @@ def as_the_ledger_has_it(service: Service, campaign: str) -> bool:
     return service.books.campaign(campaign).to_bytes() == kept
 
 
-def events_on_disk(path: Path) -> int:
-    ledger = open_ledger(path, read_only=True)
+def events_on_disk(place: str | Path) -> int:
+    ledger = open_ledger(place, read_only=True)
     result = sum(account.sequence for account in ledger.accounts())
     ledger.close()
     return result

@@ -10,18 +10,18 @@ from bccb.serve.quarantine import Quarantined
 from bccb.serve.server import opened
 
 
-def states(path: Path) -> dict[str, bytes]:
+def states(place: str | Path) -> dict[str, bytes]:
     """All campaigns after recovery."""
-    with opened(path) as books:
+    with opened(place) as books:
         return {campaign.terms.name: campaign.to_bytes() for campaign in books}
 
 
-def dump(path: Path) -> list[str]:
+def dump(path: str | Path) -> list[str]:
     with closing(sqlite3.connect(path)) as file:
         return list(file.iterdump())
 
 
-def reasons(path: Path) -> list[str]:
+def reasons(path: str | Path) -> list[str]:
     """Why campaigns of a damaged ledger are quarantined; a start leaves the ledger as it is."""
     before = dump(path)
     with opened(path) as books:

@@ -46,8 +46,8 @@ class Clock:
 class Service:
     """A running service. Unless set otherwise, windows pass only when :meth:`sweep` is called."""
 
-    def __init__(self, path: Path, clock: Clock | None = None, tick: float = NEVER) -> None:
-        self.path, self.clock, self.tick = path, clock or Clock(), tick
+    def __init__(self, place: str | Path, clock: Clock | None = None, tick: float = NEVER) -> None:
+        self.place, self.clock, self.tick = place, clock or Clock(), tick
         self.start()
 
     def start(self) -> None:
@@ -55,12 +55,12 @@ class Service:
         self._stack = ExitStack()
         self._stack.enter_context(pytest.MonkeyPatch.context()).setattr(engines, "TICK", self.tick)
         self._runner = self._stack.enter_context(asyncio.Runner())
-        self.books = self._stack.enter_context(opened(self.path))
-        assert isinstance(self.books.ledger, SqliteLedger)
-        self.books.ledger._file.execute("PRAGMA synchronous = OFF")  # no power is cut here
+        self.books = self._stack.enter_context(opened(self.place))
+        if isinstance(self.books.ledger, SqliteLedger):
+            self.books.ledger._file.execute("PRAGMA synchronous = OFF")  # no power is cut here
         self.notices: list[Notice] = []
         self.engine = Engine(self.books, Metrics(), self.clock, self.notices.append)
-        beside = open_ledger(self.path, read_only=True)
+        beside = open_ledger(self.place, read_only=True)
         self._stack.callback(beside.close)
         self.app = create_app(self.engine, Access(beside, "127.0.0.1"))
         transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)

@@ -193,5 +193,5 @@ def test_all_campaigns_come_up_as_they_were(service: Service) -> None:
     expected = service.books.campaign(id_).to_bytes()
     name = service.books.campaign(id_).terms.name
     service.stop()
-    assert states(service.path)[name] == expected
+    assert states(service.place)[name] == expected
     service.start()

@@ -229,8 +229,9 @@ def test_a_policy_that_learns_rates_alone_is_refused(service: Service) -> None:
 
 
 def test_a_ledger_that_is_not_upgraded_takes_no_amounts(
-    service: Service, monkeypatch: pytest.MonkeyPatch
+    file_service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    service = file_service
     monkeypatch.setattr("bccb.ledger.sqlite.ledger.schema_version", lambda file: 3)
     with pytest.raises(ProblemError, match="until the ledger is upgraded") as refusal:
         open_campaign(service.books, service.clock(), terms_of(request(outcome=AMOUNT), 5))

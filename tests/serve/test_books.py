@@ -50,7 +50,7 @@ def test_who_loses_a_race_reads_the_campaign_again_and_goes_on(service: Service)
     """Nothing is damaged, and the service stays ready."""
     campaign = service.open(budget="10")["id"]
     service.decide(campaign, "a")
-    with closing(open_ledger(service.path)) as ledger:
+    with closing(open_ledger(service.place)) as ledger:
         rival = Books(ledger)
         list(rival.open())
         campaigns.add_budget(rival, service.clock(), campaign, "5", "more")

@@ -66,6 +66,21 @@ def test_only_users_whose_window_has_ended_are_measured(service: Service) -> Non
     assert caused["measured"]["value"] == pytest.approx(interval.value)
 
 
+def test_nothing_is_measured_while_nobody_counts(service: Service) -> None:
+    campaign = service.open(policy=POLICY, budget="1000", outcome_window_seconds=100)["id"]
+    drive(service, campaign, range(1), report_zeros=False)
+    service.decide(campaign, "other", cost="0.50")
+    service.outcome(campaign, "other", 1.0)  # after one who waits: it does not count yet
+    caused = service.get(campaign).json()["caused"]
+    assert (caused["measured"], caused["measured_users"]) == (None, 0)
+    assert caused["not_measured"].startswith("Nobody counts yet")
+    service.clock.advance(101)
+    service.sweep()
+    caused = service.get(campaign).json()["caused"]
+    assert (caused["measured_users"], caused["not_measured"]) == (2, None)
+    assert caused["measured"] is not None
+
+
 def test_cancelled_treatments_caused_nothing(service: Service) -> None:
     campaign = service.open(policy=POLICY, budget="1000")["id"]
     for i in range(30):

@@ -204,7 +204,7 @@ def test_recovery_is_the_same_to_the_bit_with_and_without_a_snapshot(service: Se
     assert service.books.campaign(campaign).to_bytes() == kept
     service.done(f"{campaign}/decisions", bodies())  # retries
     service.stop()
-    assert states(service.path)[name] == kept
+    assert states(service.place)[name] == kept
     service.start()
 
 

@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -53,7 +52,7 @@ async def until(event: threading.Event) -> None:
 
 def test_an_answer_is_never_given_before_its_commit(service: Service) -> None:
     campaign = service.open()["id"]
-    before = events_on_disk(service.path)
+    before = events_on_disk(service.place)
 
     async def ask() -> None:
         with blocked_commits(service) as (begun, go_on):
@@ -61,10 +60,10 @@ def test_an_answer_is_never_given_before_its_commit(service: Service) -> None:
             await until(begun)
             assert (await service.http.get("/healthz")).status_code == 200  # who needs none
             assert not asked.done()  # though whoever came after it has an answer
-            assert events_on_disk(service.path) == before
+            assert events_on_disk(service.place) == before
             go_on.set()
             assert (await asked).status_code == 200
-            assert events_on_disk(service.path) == before + 1
+            assert events_on_disk(service.place) == before + 1
 
     service.run(ask())
 
@@ -171,8 +170,8 @@ def test_what_waits_is_finished_before_the_service_stops(service: Service) -> No
     assert service.campaign(campaign)["decisions"] == 20
 
 
-def test_windows_pass_by_themselves(tmp_path: Path) -> None:
-    service = Service(tmp_path / "ledger.sqlite", Clock(), tick=0.01)
+def test_windows_pass_by_themselves(place: str) -> None:
+    service = Service(place, Clock(), tick=0.01)
     campaign = service.open(outcome_window_seconds=1)["id"]
     service.decide(campaign, "a")
     service.clock.advance(2)
@@ -187,9 +186,9 @@ def test_windows_pass_by_themselves(tmp_path: Path) -> None:
 
 
 def test_windows_that_cannot_pass_hold_up_no_other_campaign(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    place: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    service = Service(tmp_path / "ledger.sqlite", Clock(), tick=0.01)
+    service = Service(place, Clock(), tick=0.01)
     bad, good = (service.open(outcome_window_seconds=1)["id"] for _ in range(2))
     for campaign in (bad, good):
         service.decide(campaign, "a")

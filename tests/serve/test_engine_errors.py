@@ -90,7 +90,7 @@ def test_nothing_that_is_not_finite_and_in_range_is_committed_or_answered(
 ) -> None:
     bad, good = service.open()["id"], service.open()["id"]
     service.decide(bad, "before")
-    before = events_on_disk(service.path)
+    before = events_on_disk(service.place)
 
     def spoil(machine: Machine, result: Any) -> Any:
         if machine.decisions and service.books.campaign(bad).machine is machine:
@@ -113,7 +113,7 @@ def test_nothing_that_is_not_finite_and_in_range_is_committed_or_answered(
             assert "nothing was done" in message
         assert f"campaign {bad} made an impossible decision: pr" in caplog.text  # not the schema
         assert service.get("/readyz").status_code == 200
-        assert events_on_disk(service.path) == before
+        assert events_on_disk(service.place) == before
         assert service.decide(good, "a")["treatment"] == "email"
     assert service.decide(bad, "a")["remaining"] == "98.00"
     assert as_the_ledger_has_it(service, bad)

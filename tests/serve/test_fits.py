@@ -113,7 +113,7 @@ def both(service: Service) -> Both:
     return Both(service)
 
 
-def kinds(path: Path) -> list[str]:
+def kinds(path: str | Path) -> list[str]:
     with closing(sqlite3.connect(path)) as file:
         return [kind for (kind,) in file.execute("SELECT kind FROM journal ORDER BY sequence")]
 
@@ -187,15 +187,15 @@ def test_recovery_applies_fits_and_makes_none(both: Both, request: pytest.Fixtur
     assert (seen["fits"], seen["fitted_at"]) == (1, "2027-01-15T08:00:00Z")
     service.stop()
     request.getfixturevalue("without_fits")
-    assert list(states(service.path).values()) == [before]
-    with closing(sqlite3.connect(service.path)) as file:
+    assert list(states(service.place).values()) == [before]
+    with closing(sqlite3.connect(service.place)) as file:
         file.execute("DELETE FROM snapshots")
         file.commit()
-    assert list(states(service.path).values()) == [before]
+    assert list(states(service.place).values()) == [before]
     service.start()
     live(both, 10)
     assert service.campaign(both.id)["fits"] == 1
-    assert kinds(service.path).count(Kind.FITTED) == 1
+    assert kinds(service.place).count(Kind.FITTED) == 1
 
 
 @pytest.mark.parametrize(
@@ -214,8 +214,8 @@ def test_a_damaged_fit_is_reported_with_its_place(both: Both, change: str) -> No
     both.until_applied(1)
     both.service.engine.trouble = "keep no snapshot"
     both.service.stop()
-    damage(both.service.path, f"UPDATE journal SET {change} WHERE kind = 'fitted'")
-    (message,) = reasons(both.service.path)
+    damage(both.service.place, f"UPDATE journal SET {change} WHERE kind = 'fitted'")
+    (message,) = reasons(both.service.place)
     assert f"campaign {both.id} is damaged: at event " in message
     assert "(fitted)" in message
     both.service.start()
@@ -363,7 +363,7 @@ def test_rows_that_do_not_allow_a_fit_are_noted_too(both: Both) -> None:
     seen = both.service.campaign(both.id)
     assert (seen["fits"], seen["fitted_at"]) == (0, None)
     both.service.stop()
-    assert list(states(both.service.path).values()) == [before]
+    assert list(states(both.service.place).values()) == [before]
     both.service.start()
 
 

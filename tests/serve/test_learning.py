@@ -149,7 +149,7 @@ def test_recovery_is_the_same_to_the_bit_and_so_are_the_next_decisions(service: 
     assert service.books.campaign(campaign).to_bytes() == kept
     later = service.done(f"{campaign}/decisions", bodies(60))
     service.stop()
-    assert states(service.path)[name] != kept
+    assert states(service.place)[name] != kept
     service.start()
     assert service.done(f"{campaign}/decisions", bodies(60)) == later
 

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from postgresql import server
 
 from serve.plain_ledger import Book, Refused, micros
 from serve.service import SECOND, Clock, Service
@@ -74,10 +75,13 @@ class Interleavings(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp())
         self.clock = Clock()
         self.begin = self.clock()
-        self.service = Service(self.folder / "0.sqlite", self.clock)
+        self.service = Service(self.new_place(), self.clock)
         self.books: dict[str, Book] = {}
         self.asked: dict[str, dict[str, Any]] = {}
         self.copies = 0
+
+    def new_place(self) -> str:
+        return str(self.folder / "0.sqlite")
 
     def teardown(self) -> None:
         self.service.stop()
@@ -295,17 +299,18 @@ class Interleavings(RuleBasedStateMachine):
 
     @rule(killed=st.booleans())
     def restart(self, killed: bool) -> None:
-        """Stop and start again, or go on from the files that a process killed now would leave."""
-        if not killed:
-            self.service.restart()
-            return
+        """Stop and start again, or go on from what a process killed now would leave."""
+        if killed:
+            self.leave_copy()
+        self.service.restart()
+
+    def leave_copy(self) -> None:
+        """Let the next start find the files as they are now."""
         self.copies += 1
         copy = self.folder / f"{self.copies}.sqlite"
         for ending in ("", "-wal"):
-            shutil.copy(f"{self.service.path}{ending}", f"{copy}{ending}")
-        self.service.stop()
-        self.service.path = copy
-        self.service.start()
+            shutil.copy(f"{self.service.place}{ending}", f"{copy}{ending}")
+        self.service.place = str(copy)
 
     @rule(name=names)
     def download_log(self, name: str) -> None:
@@ -338,10 +343,27 @@ class Interleavings(RuleBasedStateMachine):
             )
 
 
+class OnPostgresql(Interleavings):
+    """The same over PostgreSQL."""
+
+    def new_place(self) -> str:
+        return server().new_place()
+
+    def leave_copy(self) -> None:
+        """A process that is killed keeps no snapshots."""
+        self.service.engine.trouble = "killed"
+
+
+def many(share: int) -> settings:
+    return settings(
+        max_examples=settings().max_examples // share,
+        stateful_step_count=50,
+        phases=(Phase.explicit, Phase.reuse, Phase.generate),  # to shrink a failure takes minutes
+    )
+
+
 pytestmark = pytest.mark.slow_first
 TestInterleavings = Interleavings.TestCase
-TestInterleavings.settings = settings(
-    max_examples=settings().max_examples // 2,
-    stateful_step_count=50,
-    phases=(Phase.explicit, Phase.reuse, Phase.generate),  # to shrink a failure takes minutes
-)
+TestInterleavings.settings = many(2)
+TestOnPostgresql = OnPostgresql.TestCase
+TestOnPostgresql.settings = many(8)

@@ -55,7 +55,7 @@ def leveled(service: Service, whole: str) -> int:
     return service.run(service.engine.do(lambda books, at: level(books, at, cells_of(whole))))
 
 
-def verify(path: Path) -> str:
+def verify(path: str | Path) -> str:
     result = CliRunner().invoke(app, ["ledger", "verify", str(path)])
     assert result.exit_code == 0, result.output
     return result.output
@@ -112,7 +112,7 @@ def test_money_goes_where_it_is_spent(service: Service) -> None:
     assert service.campaign(hot)["budget"] == "100.00"
     assert service.decide(hot, to_cell(hot, 1)[51])["treatment"] == "email"
     assert leveled(service, hot) == 0
-    verify(service.path)
+    verify(service.place)
 
 
 def test_both_cells_have_an_event_under_the_same_id(service: Service) -> None:
@@ -133,14 +133,15 @@ def test_both_cells_have_an_event_under_the_same_id(service: Service) -> None:
 @pytest.mark.parametrize("kind", [Kind.GIVEN, Kind.RECEIVED])
 @pytest.mark.parametrize("change", ["money = money + 1", "decision = 'move-x'", "at = at + 1"])
 def test_a_move_that_was_changed_is_damage(tmp_path: Path, kind: Kind, change: str) -> None:
-    service = Service(tmp_path / "ledger.sqlite")
+    path = tmp_path / "ledger.sqlite"
+    service = Service(path)
     hot = service.open(cells=2)["id"]
     spend(service, hot, 0, 20)
     leveled(service, hot)
     service.stop()
-    damage(service.path, "DELETE FROM snapshots")
-    damage(service.path, f"UPDATE journal SET {change} WHERE kind = '{kind}'")
-    (reason,) = reasons(service.path)
+    damage(path, "DELETE FROM snapshots")
+    damage(path, f"UPDATE journal SET {change} WHERE kind = '{kind}'")
+    (reason,) = reasons(path)
     assert f"({kind})" in reason
 
 
@@ -151,7 +152,7 @@ def test_time_does_not_run_back(service: Service) -> None:
     service.clock.advance(-60)
     leveled(service, hot)
     assert service.books.campaign(f"{hot}.0").at == last
-    verify(service.path)
+    verify(service.place)
 
 
 def test_the_engine_moves_money_by_itself(tmp_path: Path) -> None:
@@ -213,7 +214,7 @@ def test_a_lost_race_moves_nothing(service: Service, monkeypatch: pytest.MonkeyP
     monkeypatch.undo()
     service.restart()
     assert sum(budgets(service, hot)) == sum(before)
-    verify(service.path)
+    verify(service.place)
 
 
 def test_a_row_that_does_not_fit_its_journal_is_left_alone(service: Service) -> None:
@@ -261,7 +262,7 @@ def test_a_plan_goes_on_with_other_money(service: Service, policy: str) -> None:
         share = cell.machine.remaining_micros / cell.machine.planned[0]
         assert 0.0 < share <= 1.0
     spend(service, hot, 1, 30)
-    verify(service.path)
+    verify(service.place)
 
 
 def test_a_giver_keeps_at_least_a_micro(service: Service) -> None:

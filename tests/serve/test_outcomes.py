@@ -325,6 +325,8 @@ def test_a_treatment_cannot_cost_more_than_was_reserved(service: Service) -> Non
     assert "1.00" in refused(settle(service, campaign, "a", "1.0000001"), 422, "cost")
     refused(settle(service, campaign, "b", "0.1"), 409, kind="not-treated")
     refused(settle(service, campaign, "a", "x"), 422, "cost")
+    negative = refused(settle(service, campaign, "a", "-0.5"), 422, "cost")
+    assert negative == "cost is '-0.5', but must be 0 or above"
 
 
 # Shadow campaigns

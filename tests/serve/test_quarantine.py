@@ -26,7 +26,7 @@ def bricked(tmp_path: Path, request: pytest.FixtureRequest) -> Any:
         service.decide(campaign, "a")
     service.engine.trouble = "killed"  # no snapshots
     service.stop()
-    damage(service.path, request.param)
+    damage(service.place, request.param)
     service.start()
     yield service
     service.stop()
@@ -91,10 +91,11 @@ def test_nothing_of_it_is_decided_or_changed(bricked: Service) -> None:
     assert bricked.campaign(id_) == bad
 
 
-def test_one_that_breaks_while_it_is_served_is_quarantined(service: Service) -> None:
+def test_one_that_breaks_while_it_is_served_is_quarantined(file_service: Service) -> None:
+    service = file_service
     bad, good = service.open()["id"], service.open()["id"]
     service.decide(bad, "a")
-    damage(service.path, NAN_ROW)
+    damage(service.place, NAN_ROW)
     service.books.campaign(bad)
     service.books.abandon(failed=True)
     refused(service.post(f"{bad}/decisions", user("b")), 409, kind="campaign-quarantined")
@@ -120,12 +121,15 @@ def test_a_ledger_that_cannot_be_read_quarantines_nobody(
     assert service.campaign(campaign)["status"] == "running"
 
 
-def test_what_an_older_version_kept_before_its_snapshot_is_not_answered(service: Service) -> None:
+def test_what_an_older_version_kept_before_its_snapshot_is_not_answered(
+    file_service: Service,
+) -> None:
     """Its campaign can be folded from there, but JSON does not know such a number."""
+    service = file_service
     campaign = service.open()["id"]
     service.decide(campaign, "a")
     service.stop()
-    damage(service.path, "UPDATE journal SET price = 9e999 WHERE number = 1")
+    damage(service.place, "UPDATE journal SET price = 9e999 WHERE number = 1")
     service.start()
     message = refused(service.post(f"{campaign}/decisions", user("a")), 500, kind="internal")
     assert "decision 'a' cannot be answered: its price is inf" in message

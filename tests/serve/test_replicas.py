@@ -40,8 +40,8 @@ class Cluster:
 
     def start(self, port: int = 0) -> Server:
         self.started += 1
-        path = self.folder / f"replica-{self.started}"
-        return Server(path, PROGRAM, port=port, url=self.place)
+        log = self.folder / f"replica-{self.started}.log"
+        return Server(self.place, PROGRAM, port=port, log=log)
 
     def restart(self, i: int) -> None:
         self.servers[i] = self.start(self.servers[i].port)

@@ -314,7 +314,7 @@ def _lines(totals: Totals, report: Report) -> dict[str, str]:
     if caused is not None:
         lines["caused, estimated"] = _figure(caused.estimated, "the model")
         measured = f"random decisions among the first {caused.measured_users:,} users"
-        lines["caused, measured"] = _figure(caused.measured, measured)
+        lines["caused, measured"] = caused.not_measured or _figure(caused.measured, measured)
         if caused.return_on_spend is not None:
             lines["return on spend"] = _figure(caused.return_on_spend, "the estimate")
     if not math.isnan(totals.caused):

@@ -1,4 +1,4 @@
-"""``bccb ledger``: look after the file of the service."""
+"""``bccb ledger``: look after what the service keeps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from bccb.serve.code import Code
 from bccb.serve.recovery import check_seals, fold, load
 from bccb.serve.refold import refold as fold_anew
 
-LedgerArgument = Annotated[str, typer.Argument(metavar="FILE", help="The ledger.")]
+LedgerArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="PLACE", help="The ledger: a file, or a URL that begins with postgresql://."
+    ),
+]
 
 app = typer.Typer(help="Look after the ledger of the service.", **SETTINGS)
 
@@ -33,9 +38,13 @@ def backup(
 ) -> None:
     """Copy a ledger as it is now, also while a service runs on it.
 
-    **Example**
+    From PostgreSQL it runs `pg_dump`, and `pg_restore` reads the file into an empty database.
+
+    **Examples**
 
     `bccb ledger backup bccb.sqlite backup.sqlite`
+
+    `bccb ledger backup postgresql://bccb@db.example/bccb backup.dump`
     """
     with closing(open_ledger(file, read_only=True)) as ledger:
         ledger.back_up(to)

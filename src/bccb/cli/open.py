@@ -87,7 +87,7 @@ def command(
     The policy is the one that `bccb advise` recommends for your budget, your users and this trial,
     or the one you name. It learns the trial, its campaign is opened on a running service with the
     trial's features and treatments, and gets what was learned. To run the same command again is
-    safe: it finds the campaign that it has opened.
+    safe: it finds the campaign that it has opened, unless that was closed.
 
     Where the trial's outcomes are amounts of money, so are the campaign's, and --share 0.2 charges
     a fifth of each amount on conversion, at most the cost.
@@ -179,6 +179,8 @@ def _check_name(client: Client, name: str) -> None:
     for campaign in client.campaigns():
         if campaign.name == name and campaign.learned_from != UPLOAD:
             raise _taken(name)
+        if campaign.name == name and campaign.status == "closed":
+            raise BccbError(f"campaign {name!r} is closed, which is final: choose another --name")
 
 
 def _taken(name: str) -> BccbError:

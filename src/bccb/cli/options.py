@@ -146,7 +146,10 @@ ResultsFolder = Annotated[Path, typer.Option("--out", help="Folder for results."
 LedgerFile = Annotated[
     str,
     typer.Option(
-        "--ledger", metavar="FILE", help="The SQLite file of the service.", envvar="BCCB_LEDGER"
+        "--ledger",
+        metavar="PLACE",
+        help="A SQLite file, or a URL: postgresql://USER@HOST/DATABASE.",
+        envvar="BCCB_LEDGER",
     ),
 ]
 SEEDS = "42:62"

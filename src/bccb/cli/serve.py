@@ -12,6 +12,7 @@ import typer
 
 from bccb.cli.console import notes, out
 from bccb.cli.options import LEDGER, LedgerFile
+from bccb.ledger.place import shown_place
 from bccb.serve.access import Access, check_exposure
 from bccb.serve.server import bind, joined, opened, serve
 from bccb.serve.webhook import check_url
@@ -52,6 +53,8 @@ def command(
     `bccb serve` and then, in another terminal, `bccb drive`
 
     `bccb serve --host 0.0.0.0 --ledger campaigns.sqlite`, after `bccb keys create`
+
+    `bccb serve --ledger postgresql://bccb@db.example/bccb`
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     with stopped_by_signal(), ExitStack() as stack:
@@ -67,7 +70,7 @@ def command(
         keys = membership or stack.enter_context(closing(books.ledger.reader()))
         access = Access(keys, host)
         out.print(f"serving on {address}", highlight=False, soft_wrap=True)
-        hint = f"ledger {ledger} · API at /docs · Ctrl-C to stop"
+        hint = f"ledger {shown_place(ledger)} · API at /docs · Ctrl-C to stop"
         notes.print(hint, highlight=False, soft_wrap=True)
         # Until here a signal just ends the process, which is as safe as a crash: an exception could
         # be swallowed by a callback of the compiler.

@@ -14,19 +14,22 @@ from bccb.experiments import Report
 from bccb.report.markdown import cells
 
 
-def show_report(report: Report, folder: Path, setup: Any = None) -> None:
-    """Write the report, and print its tables and verdicts."""
+def show_report(
+    report: Report, folder: Path, setup: Any = None, only: Sequence[str] | None = None
+) -> None:
+    """Write the report, and print its tables, or some of them, and verdicts."""
     report.write(folder)
     for name, rows in report.tables.items():
         one = report.study[name]
-        if one.printed:
+        if one.printed and (not only or name in only):
             hidden = one.unprinted_columns(setup)
             shown = [{key: row[key] for key in row if key not in hidden} for row in rows]
             headings, lines = cells(shown)
             text = [dict(zip(headings, line, strict=True)) for line in lines]
             out.print(table(text, f"\n{one.title}"))
-    if report.claims:
-        out.print(_verdicts(report.claims))
+    claims = [claim for claim in report.claims if not only or claim["experiment"] in only]
+    if claims:
+        out.print(_verdicts(claims))
     notes.print(f"wrote {folder / 'report.html'} and the tables, figures and runs beside it")
 
 

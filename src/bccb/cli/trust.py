@@ -47,7 +47,8 @@ def command(
     costs are charged on conversion, with a cost cap, and where outcomes are amounts of money;
     estimates from simulated logs are checked for bias and coverage, and so is what a policy says
     that it caused; and two copies of one policy are compared, which should seldom differ. What is
-    stored in the folder is not run again.
+    stored in the folder is not run again. With --only, the other tables of a report in the folder
+    stay in it.
 
     **Examples**
 
@@ -72,4 +73,4 @@ def command(
     setup = replace(QUICK if quick else Setup(), **changed)
     with progress_bar("running") as show:
         report = run_trust(setup, only=only, jobs=jobs, folder=folder, progress=show)
-    show_report(report, folder, setup)
+    show_report(report, folder, setup, only)

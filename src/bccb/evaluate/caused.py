@@ -37,7 +37,7 @@ def caused_by(log: Log) -> Caused:
     least = 2.0 ** np.floor(np.log2(smallest))
     measure = Measure(reserve=min(2.0 * float(least), 1.0))
     measure.end_all(log.actions, log.outcomes, alone)
-    return Caused(estimated, measure.interval(), measure.users)
+    return Caused.told(estimated, measure)
 
 
 def _estimated(log: Log) -> Interval | None:

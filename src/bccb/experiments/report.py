@@ -64,7 +64,10 @@ class Report:
         """One document: what was run, the verdicts, and every table."""
         written = "Written by the command itself; do not edit."
         intro = [*self.study.intro(self.figures), written]
-        rules, claims = self.study.rules, self.claims
+        rules = self.study.rules
+        claims = [
+            {key: claim[key] for key in ("text", "verdict", "figure")} for claim in self.claims
+        ]
         return markdown.page(self.study.title, intro, rules, claims, self._plain_sections())
 
     def html(self, sections: Sequence[Section] | None = None) -> str:

@@ -188,7 +188,8 @@ def amounts_table(rows: Sequence[Row]) -> list[Record]:
         line |= {"amounts": float(ours.mean()), "rates": float(counting.mean())}
         gain, error = float((ours - counting).mean()), _error(ours - counting)
         line |= {"gain": round(gain, 4), "gain_se": round(error, 4)}
-        made.append({**line, "ceiling": float(_over(own, "ceiling").mean())})
+        line["ceiling"] = float(_over(own, "ceiling").mean())
+        made.append({**line, "seeds": len(own)})
     return made
 
 

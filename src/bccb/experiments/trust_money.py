@@ -153,7 +153,7 @@ def charged_table(rows: Sequence[Row]) -> list[Record]:
         for rule in ("whole_cost", "expected_cost"):
             shares = _over(own, rule)
             line |= {rule: float(shares.mean()), f"{rule}_se": _error(shares)}
-        made.append({**line, "spent": float(_over(own, "spend").mean())})
+        made.append({**line, "spent": float(_over(own, "spend").mean()), "seeds": len(own)})
     return made
 
 
@@ -168,7 +168,7 @@ def capped_table(rows: Sequence[Row]) -> list[Record]:
         worth = float((cap * value).sum())
         relative = float(spend.sum()) / worth if worth > 0 else None
         line |= {"relative_cost": relative, "left": float(_over(own, "left").mean())}
-        made.append({**line, "share": float(_over(own, "share").mean())})
+        made.append({**line, "share": float(_over(own, "share").mean()), "seeds": len(own)})
     return made
 
 

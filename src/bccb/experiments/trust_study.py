@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from bccb.data.worlds import ABOUT
+from bccb.errors import InputError
 from bccb.evaluate.parallel import OnProgress
 from bccb.evaluate.statistics import LEVEL
 from bccb.experiments import (
@@ -121,7 +123,19 @@ def intro(facts: Mapping[str, Any]) -> list[str]:
     return [
         "`bccb trust` on simulated users, whose truth is known. "
         f"{listed} budget of {setup['money']:g} for each user; the table of values is at "
-        f"{setup['middle']:,} users. Policies that need history have {setup['history']:,} rows."
+        f"{setup['middle']:,} users. Policies that need history have {setup['history']:,} rows.",
+        *_run_apart(facts.get("apart", {})),
+    ]
+
+
+def _run_apart(apart: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Which tables are of another run, with more seeds or fewer."""
+    titles: dict[tuple[int, int], list[str]] = {}
+    for name, setup in apart.items():
+        titles.setdefault((setup["seeds"], setup["middle"]), []).append(TRUST[name].title)
+    return [
+        f"Run apart, with `--seeds {seeds}` and up to {middle:,} users: {'; '.join(each)}."
+        for (seeds, middle), each in titles.items()
     ]
 
 
@@ -368,6 +382,36 @@ TRUST = Study(
 )
 
 
+def beside(facts: Record, folder: str | Path | None) -> Record:
+    """The figures of a run, and those tables of the report in a folder that it did not make."""
+    path = None if folder is None else Path(folder) / f"{TRUST.name}.json"
+    if path is None or not path.exists():
+        return facts
+    try:
+        # through JSON, so that what is the same compares as the same
+        fresh, before = json.loads(json.dumps(facts)), json.loads(path.read_text(encoding="utf-8"))
+        kept = {
+            name: rows for name, rows in before["tables"].items() if name not in fresh["tables"]
+        }
+        claims = [claim for claim in before["claims"] if claim["experiment"] in kept]
+        setups = {name: before.get("apart", {}).get(name, before["setup"]) for name in kept}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            str(path), repr(error), "a report of this version: delete the file"
+        ) from None
+    if not kept:
+        return facts
+    setups |= dict.fromkeys(fresh["tables"], fresh["setup"])
+    names = [name for name in TRUST.names if name in setups]
+    tables, claims = kept | fresh["tables"], claims + fresh["claims"]
+    return {
+        "setup": before["setup"],
+        "apart": {name: setups[name] for name in names if setups[name] != before["setup"]},
+        "claims": sorted(claims, key=lambda claim: names.index(claim["experiment"])),
+        "tables": {name: tables[name] for name in names},
+    }
+
+
 def run_trust(
     setup: Setup | None = None,
     *,
@@ -380,7 +424,8 @@ def run_trust(
     """Measure what policies cause and whether our figures are right, where the truth is known.
 
     ``only`` names some of the experiments. ``sizes`` are the fields of `Setup`, where none is
-    given. What is stored in ``folder``, where there is one, is not run again.
+    given. What is stored in ``folder``, where there is one, is not run again, and the other tables
+    of a report there stay in it.
     """
     setup, names = setup or Setup(**sizes), TRUST.chosen(only)
     with open_store(folder, "trust.jsonl") as store:
@@ -393,7 +438,11 @@ def run_trust(
         findings = TRUST.conclude(setup, names, lambda piece: store[source_of(piece)])
         facts = {
             "setup": {**asdict(setup), "middle": setup.middle, "money": MONEY},
-            "claims": [asdict(claim) for claim in TRUST.judge(findings)],
+            "claims": [
+                {"experiment": name, **asdict(claim)}
+                for name in findings.tables
+                for claim in TRUST[name].claims(findings)
+            ],
             "tables": findings.tables,
         }
-        return Report(TRUST, facts)
+        return Report(TRUST, beside(facts, folder))

@@ -83,7 +83,7 @@ COLUMNS: Mapping[str, Column] = MappingProxyType(
         "shows_an_effect": Column("share of campaigns whose measured interval excludes 0"),
         "seconds": Column("time of one run"),
         "users": Column("number of users"),
-        "seeds": Column("streams of that size"),
+        "seeds": Column("number of seeds"),
         "regret": Column("what the oracle causes, less what the policy causes"),
         "exponent": Column("slope of log regret on log users"),
         "late": Column("the exponent over the last decade of users"),

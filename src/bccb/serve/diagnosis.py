@@ -55,7 +55,10 @@ def first_fault(kind: type, value: Any) -> Fault | None:
 
 def _faults(kind: inspect.Type, value: Any, path: tuple[str, ...]) -> Iterator[Fault]:
     if isinstance(kind, inspect.Metadata):
-        yield from _faults(kind.type, value, path)
+        found = _faults(kind.type, value, path)
+        if wire.MAY_BE_ZERO in (kind.extra or {}) and _is_negative(value):
+            found = (fault._replace(allowed="0 or above") for fault in found)
+        yield from found
     elif isinstance(kind, inspect.UnionType):
         others = [each for each in kind.types if not isinstance(each, inspect.NoneType)]
         null = len(others) < len(kind.types)

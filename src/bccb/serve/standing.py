@@ -104,9 +104,7 @@ class Standing:
             return Caused(None, None, 0)
         whole = self.machine.treated == sum(self.tally.decisions[1:])  # not of an older version
         estimated = self.machine.estimated() if whole else None
-        if self.measure is None:
-            return Caused(estimated, None, 0)
-        return Caused(estimated, self.measure.interval(), self.measure.users)
+        return Caused.told(estimated, self.measure)
 
     def done(self, known: Known) -> int | None:
         """What was done to a user; None where a shadow campaign does not know it yet."""

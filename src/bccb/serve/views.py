@@ -26,6 +26,11 @@ NO_LARGEST = (
     '"largest": "500.00"}.'
 )
 
+NOBODY_COUNTS = (
+    "Nobody counts yet: users are measured in the order of their decisions, once their outcome is "
+    "reported or their window has ended."
+)
+
 
 def money(micros: int) -> Decimal:
     """Micros in currency units, with two decimals or as many as it takes."""
@@ -202,13 +207,17 @@ def _caused(campaign: Campaign) -> wire.Caused | None:
     if campaign.terms.shadow:
         return None
     caused, terms = campaign.caused(), campaign.terms
-    unbounded = terms.has_amounts and terms.largest is None and campaign.machine.reserve > 0.0
+    reason = None
+    if terms.has_amounts and terms.largest is None and campaign.machine.reserve > 0.0:
+        reason = NO_LARGEST
+    elif campaign.measure is not None and caused.measured is None:
+        reason = NOBODY_COUNTS
     return wire.Caused(
         estimated=_figure(caused.estimated),
         measured=_figure(caused.measured),
         measured_users=caused.measured_users,
         return_on_spend=_figure(_return_on_spend(campaign, caused)),
-        not_measured=NO_LARGEST if unbounded else None,
+        not_measured=reason,
     )
 
 

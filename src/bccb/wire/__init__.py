@@ -37,6 +37,7 @@ from bccb.wire.features import FeatureChoice, FeatureRequest, FeatureValue
 from bccb.wire.fields import (
     CURRENCY,
     ID,
+    MAY_BE_ZERO,
     MONEY,
     MOST_BATCH,
     MOST_CELLS,
@@ -68,6 +69,7 @@ from bccb.wire.reports import (
 __all__ = [
     "CURRENCY",
     "ID",
+    "MAY_BE_ZERO",
     "MONEY",
     "MOST_BATCH",
     "MOST_CELLS",

@@ -169,7 +169,7 @@ class Caused(Answer, frozen=True):
         Meta(
             description="By the decisions made at random alone: wide, and valid however often "
             "one looks. Null where no decisions are made at random, where amounts have no largest "
-            "one, and in campaigns that began with an older version."
+            "one, while nobody counts, and in campaigns that began with an older version."
         ),
     ]
     measured_users: Annotated[
@@ -188,7 +188,10 @@ class Caused(Answer, frozen=True):
     ] = None
     not_measured: Annotated[
         str | None,
-        Meta(description="Why amounts are not measured, and what to do; null where they are."),
+        Meta(
+            description="Why nothing is measured, where amounts have no largest one or nobody "
+            "counts yet; otherwise null."
+        ),
     ] = None
 
 

@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 from bccb import outcome
 from bccb.wire.features import FeatureValue
 from bccb.wire.fields import (
+    MAY_BE_ZERO,
     MOST_BATCH,
     MOST_FEATURES,
     MOST_TREATMENTS,
@@ -134,7 +135,7 @@ class CorrectRequest(Body):
 class SettleRequest(Body):
     """What a treatment cost in the end."""
 
-    cost: MoneyText
+    cost: Annotated[MoneyText, Meta(extra={MAY_BE_ZERO: True})]
 
 
 class DecisionState(Answer, frozen=True):

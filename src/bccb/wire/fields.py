@@ -18,6 +18,7 @@ ID = r"^[A-Za-z0-9][A-Za-z0-9._~:@+=-]*$"
 MONEY = r"^[0-9]{1,10}(\.[0-9]{1,12})?$"
 NAME = r"^[^\x00-\x1f\x7f]+$"
 CURRENCY = r"^[A-Za-z]{1,3}$"
+MAY_BE_ZERO = "may_be_zero"  # of an amount of money, for messages
 
 
 def _matching(pattern: str, **more: Any) -> Meta:

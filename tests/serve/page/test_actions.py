@@ -78,6 +78,13 @@ def test_the_form_opens_a_campaign_in_money(service: Service, tab: Watched) -> N
     assert (made["charge"], made["share"], made["currency"]) == ("conversion", 0.2, "EUR")
 
 
+def test_the_page_says_why_nothing_is_measured_yet(service: Service, tab: Watched) -> None:
+    page, id_ = tab.page, service.create("nobody yet")
+    page.goto(f"{service.url}/#/campaigns/{id_}")
+    expect(figure(page, "measured")).to_have_text("not known yet")
+    expect(page.locator("#measured-note")).to_contain_text("Nobody counts yet")
+
+
 def test_a_campaign_in_money_shows_value_in_its_currency(service: Service, tab: Watched) -> None:
     page = tab.page
     outcome = {"kind": "amount"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -42,24 +43,31 @@ class Connection(psycopg.Connection[TupleRow]):
 
     def wait(self, gen: PQGen[T], *how: Any, **more: Any) -> T:
         """Every call waits here for its answer."""
-        return super().wait(_impatient(gen, self.patience), *how, **more)
+        return super().wait(self._impatiently(gen), *how, **more)
 
+    def _impatiently(self, steps: PQGen[T]) -> Generator[Any, Any, T]:
+        """The same steps, until nothing has come or gone for too long."""
+        heard = time.monotonic()
+        try:
+            waiting_for = next(steps)
+            while True:
+                ready = yield waiting_for
+                if ready:
+                    heard = time.monotonic()
+                elif time.monotonic() - heard > self.patience:
+                    self._give_up(steps)
+                waiting_for = steps.send(ready)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
-def _impatient(steps: PQGen[T], seconds: float) -> Generator[Any, Any, T]:
-    """The same steps, until nothing has come or gone for so long."""
-    heard = time.monotonic()
-    try:
-        waiting_for = next(steps)
-        while True:
-            ready = yield waiting_for
-            if ready:
-                heard = time.monotonic()
-            elif time.monotonic() - heard > seconds:
-                raise psycopg.OperationalError(f"no answer within {seconds:.0f} seconds")
-            waiting_for = steps.send(ready)
-    except StopIteration as end:
-        result: T = end.value
-        return result
+    def _give_up(self, steps: PQGen[T]) -> None:
+        """Close the connection, so that nothing waits for it any more."""
+        error = psycopg.OperationalError(f"no answer within {self.patience:.0f} seconds")
+        self.pgconn.finish()
+        with suppress(psycopg.Error, StopIteration):
+            steps.throw(error)
+        raise error
 
 
 def parameters_of(url: str) -> dict[str, Any]:

@@ -61,7 +61,10 @@ class Session:
 
     def _run(self, connection: Connection, query: str, parameters: Any) -> psycopg.Cursor[Any]:
         cursor = connection.cursor(binary=True)
-        return cursor.execute(self._queries[query].encode(), parameters)
+        try:
+            return cursor.execute(self._queries[query].encode(), parameters)
+        except CANNOT_BE_SENT as error:
+            raise psycopg.DataError(str(error)) from None
 
     @contextmanager
     def speaking(self, verb: str, patience: float = PATIENCE) -> Iterator[Connection]:
@@ -116,11 +119,11 @@ def _is_lost(connection: Connection) -> bool:
         return True
     heard = select.poll()
     heard.register(connection.fileno(), select.POLLIN)
-    if heard.poll(0):  # nobody asked: it may be a farewell
-        try:
+    try:
+        while heard.poll(0):  # nobody asked: it may be a farewell
             connection.pgconn.consume_input()
-        except psycopg.Error:
-            return True
+    except psycopg.Error:
+        return True
     return connection.pgconn.status != ConnStatus.OK
 
 

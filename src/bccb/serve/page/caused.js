@@ -37,17 +37,17 @@ function meaning(estimated, shadow, inMoney) {
 function difference({ measured, measured_users: users, not_measured: reason }) {
   if (reason !== null) return reason;
   if (measured === null) return "Measuring takes decisions made at random, from the first user on: a policy with a reserve above 0.";
-  if (users === 0) return "Nobody counts yet: users are measured in the order of their decisions, once their outcome is reported or their window has ended.";
   return `Estimated trusts the model. Measured trusts only who was left alone at random, among the first ${fixed(users)} users, whose outcomes are all known: it is wide, and its 95 % hold however often you look.`;
 }
 
 function showFigures({ campaign }) {
   const shadow = campaign.mode === "shadow";
   const inMoney = isInMoney(campaign);
-  const { estimated, measured, return_on_spend: returned, not_measured: reason } = campaign.caused ?? NOTHING;
+  const { estimated, measured, return_on_spend: returned } = campaign.caused ?? NOTHING;
+  const never = inMoney && campaign.outcome.largest === null;
   const format = (value, decimals) => countOf(campaign, value, decimals);
   show("estimated", estimated, shadow ? SHADOW : UNKNOWN, format);
-  show("measured", measured, shadow ? SHADOW : reason === null ? UNKNOWN : "no", format);
+  show("measured", measured, shadow ? SHADOW : never ? "no" : UNKNOWN, format);
   show("return", returned, UNKNOWN, fixed);
   byId("estimated").classList.toggle("unknown", estimated === null);
   byId("return-line").hidden = !inMoney || shadow;

@@ -54,7 +54,7 @@ INSERT INTO campaigns (key, id, name, sequence, seal, swept, budget, spent, rese
 VALUES (%s, %s, %s, 0, 0, 0, 0, 0, 0);
 
 -- name: advance
--- Bring a campaign's row to the end of its journal, if nobody else has moved it; fail otherwise.
+-- Bring a campaign's row to the end of its journal, or fail if somebody else has moved it.
 WITH moved AS (
     UPDATE campaigns
     SET sequence = %(sequence)s, seal = %(seal)s, swept = %(swept)s,
