@@ -285,6 +285,69 @@ def test_an_answer_that_is_not_in_the_journal_is_found(
     assert set(found("", [*others, {**chosen, **change}])) == expected
 
 
+def cells(given: int = 300_000, received: int = 300_000, twice: bool = False) -> str:
+    """SQL: a campaign in two cells: the second gives to the first, which decides on a user."""
+    at, opened = BEGAN, terms(TERMS)
+    rows = [
+        (3, 1, "opened", "c9x2.0", None, 500_000, 500_000, opened),
+        (4, 1, "opened", "c9x2.1", None, 500_000, 500_000, opened),
+        (4, 2, "given", "move-1", None, given, 500_000 - given, None),
+        (3, 2, "received", "move-1", None, received, 500_000 + received, None),
+        (
+            3,
+            3,
+            "decision",
+            "order-3",
+            1,
+            600_000,
+            received - 100_000,
+            costs(600_000, 700_000),
+        ),
+    ]
+    if twice:
+        rows.append((4, 3, "given", "move-1", None, given, 500_000 - 2 * given, None))
+    values = ", ".join(
+        f"({key}, {sequence}, {at}, '{kind}', '{id_}', {number or 'NULL'}, {number or 'NULL'}, "
+        f"{money}, NULL, {0.5 if number else 'NULL'}, {0.9 if number else 'NULL'}, {remaining}, "
+        f"{in_sql(detail)}, 0)"
+        for key, sequence, kind, id_, number, money, remaining, detail in rows
+    )
+    left = 500_000 - given * (1 + twice)
+    return f"""
+        INSERT INTO campaigns VALUES
+            (3, 'c9x2.0', 'cut', 3, 0, 0, {500_000 + received}, 0, 600000),
+            (4, 'c9x2.1', 'c9x2.1', {2 + twice}, 0, 0, {left}, 0, 0);
+        INSERT INTO journal VALUES {values}
+    """
+
+
+def in_sql(detail: bytes | None) -> str:
+    return "NULL" if detail is None else f"'\\x{detail.hex()}'"
+
+
+IN_CELL = {"campaign": "c9x2", "id": "order-3", "kind": "decision", "treatment": "email"} | {
+    "probability": 0.9,
+    "price": 0.5,
+    "remaining": "0.20",
+}
+
+
+def test_cells_may_move_money_and_make_none(found: Callable[..., dict[str, int]]) -> None:
+    answers = [*ANSWERS, IN_CELL]
+    assert found(cells(), answers) == {}
+    assert found(cells(given=299_999), answers) == {"diverged": 1}
+    assert found(cells(given=100_000, twice=True), answers) == {"doubled": 1, "diverged": 1}
+    assert found(cells(given=500_001), answers)["overspent"] == 2  # the row, and the journal
+
+
+def test_an_answer_of_a_campaign_in_cells_is_looked_for_in_the_right_one(
+    found: Callable[..., dict[str, int]],
+) -> None:
+    # by its hash "a" belongs to the other cell
+    assert found(cells(), [*ANSWERS, {**IN_CELL, "id": "a"}]) == {"lost": 1, "diverged": 1}
+    assert found(cells(), [*ANSWERS, {**IN_CELL, "price": 0.4}]) == {"diverged": 1}
+
+
 def test_a_pause_that_is_gone_is_lost(found: Callable[..., dict[str, int]]) -> None:
     assert found("", [*ANSWERS, {"campaign": "c", "kind": "paused", "tries": 1}]) == {"lost": 1}
 

@@ -12,7 +12,7 @@ DAY = 86_400
 
 
 def campaign_requests() -> list[dict[str, Any]]:
-    """Windows that pass, money that runs out, costs on conversion, amounts, fits and pauses."""
+    """Windows that pass, money that runs out, costs on conversion, amounts, cells, fits, pauses."""
     base = {
         "horizon": {"users": 100_000},
         "features": ["age", "visits", "basket"],
@@ -29,6 +29,8 @@ def campaign_requests() -> list[dict[str, Any]]:
         {**base, "name": "two treatments", "budget": "1000", "treatments": ["email", "call"]},
         {**greedy, "name": "little money", "budget": "10.0000009"},
         {**greedy, "name": "little for two", "budget": "10", "treatments": ["email", "call"]},
+        {**greedy, "name": "in cells", "budget": "15", "cells": 3},
+        {**base, "name": "cells that learn", "budget": "1000", "cells": 4},
         {**conversion, "name": "coupons", "budget": "100", "cost_cap": "2.5"},
         {**conversion, "name": "coupons that end", "budget": "50", "outcome_window_seconds": 2},
         {**conversion, **amounts, "name": "20 % off", "budget": "100"},

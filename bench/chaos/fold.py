@@ -95,6 +95,7 @@ class Fold:
         self.pauses = 0
         self.decisions: dict[str, Decision] = {}
         self.added: dict[str, int] = {}  # micros by request
+        self.moved: dict[str, int] = {}  # micros by move, from another cell or, below 0, to one
         self._off = 0  # by how much the rows are off what remains
 
     @property
@@ -109,6 +110,8 @@ class Fold:
             self._open(row)
         elif row.kind == "budget":
             self._grant(row)
+        elif row.kind in ("given", "received"):
+            self._move(row)
         elif row.kind == "decision":
             self._decide(row)
         elif row.kind in ("paused", "resumed"):
@@ -154,6 +157,14 @@ class Fold:
             self._found("doubled", row, "this money was added before")
         self.added[request] = row.money
         self.budget += row.money
+
+    def _move(self, row: Row) -> None:
+        """Money goes to another cell, or comes from one."""
+        move, more = row.decision or "", row.money if row.kind == "received" else -row.money
+        if move in self.moved:
+            self._found("doubled", row, "this money was moved before")
+        self.moved[move] = more
+        self.budget += more
 
     def _turn(self, row: Row) -> None:
         paused = row.kind == "paused"

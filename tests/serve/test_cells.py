@@ -194,6 +194,16 @@ def test_a_user_is_decided_on_by_one_cell_and_always_the_same(service: Service, 
     )
 
 
+def test_a_cell_refuses_users_of_another_one(service: Service, hot: str) -> None:
+    mine, other = next(of_cell(hot, 2)), next(of_cell(hot, 3))
+    assert service.decide(f"{hot}.2", mine) == service.decide(hot, mine)
+    detail = refused(service.post(f"{hot}.2/decisions", user(other)), 422, "decision_id")
+    assert detail.endswith(f"must be one of cell {hot}.2: ask for campaign {hot}")
+    users = [user(mine), user(other)]
+    refused(service.post(f"{hot}.2/decisions", users), 422, "1.decision_id")
+    assert service.campaign(hot)["decisions"] == 1
+
+
 def test_what_becomes_of_a_decision_reaches_its_cell(service: Service, hot: str) -> None:
     for id_ in ("reported", "cancelled", "settled"):
         service.decide(hot, id_, cost="2.00")

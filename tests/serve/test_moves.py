@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pasts import damage
 from typer.testing import CliRunner
 
 from bccb.cli import app
@@ -21,6 +22,7 @@ from bccb.serve import moves
 from bccb.serve.books import Books
 from bccb.serve.cells import cell_for, cells_of
 from bccb.serve.moves import due, level
+from serve.recovered import reasons
 from serve.service import Clock, Service, user
 
 ACTS = ("decide", "decide", "decide", "outcome", "cancel", "level", "level", "add", "restart")
@@ -126,6 +128,20 @@ def test_both_cells_have_an_event_under_the_same_id(service: Service) -> None:
     assert received.money == given_.money == 10 * MICROS
     assert received.remaining == given_.remaining == 40 * MICROS
     assert received.at == given_.at == service.clock()
+
+
+@pytest.mark.parametrize("kind", [Kind.GIVEN, Kind.RECEIVED])
+@pytest.mark.parametrize("change", ["money = money + 1", "decision = 'move-x'", "at = at + 1"])
+def test_a_move_that_was_changed_is_damage(tmp_path: Path, kind: Kind, change: str) -> None:
+    service = Service(tmp_path / "ledger.sqlite")
+    hot = service.open(cells=2)["id"]
+    spend(service, hot, 0, 20)
+    leveled(service, hot)
+    service.stop()
+    damage(service.path, "DELETE FROM snapshots")
+    damage(service.path, f"UPDATE journal SET {change} WHERE kind = '{kind}'")
+    (reason,) = reasons(service.path)
+    assert f"({kind})" in reason
 
 
 def test_time_does_not_run_back(service: Service) -> None:

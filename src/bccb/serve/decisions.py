@@ -14,6 +14,7 @@ import numpy as np
 from bccb.ledger.event import Event, Kind, Known, fault_of
 from bccb.serve.books import Books
 from bccb.serve.campaign import RUNS, Campaign
+from bccb.serve.cells import cell_for, cells_of, whole_of
 from bccb.serve.problem import ProblemError, conflict, internal, invalid
 from bccb.serve.terms import Terms
 from bccb.serve.users import Users
@@ -119,8 +120,19 @@ def _draft(books: Books, asked: Asked) -> Draft:
         i = next(i for i, each in enumerate(ids) if each in ids[:i])
         allowed = "another one than those before it in this list"
         raise invalid(asked.users.id_field(i), ids[i], allowed)
+    _check_cell(asked)
     terms = campaign.terms
     return Draft(campaign, ids, *asked.users.read(terms), asked.users.raw(terms))
+
+
+def _check_cell(asked: Asked) -> None:
+    """Refuse users of another cell: there, they may be decided on once more."""
+    whole = whole_of(asked.campaign_id)
+    cells = [] if whole is None else cells_of(whole)
+    for i, id_ in enumerate(asked.users.ids if cells else ()):
+        if cell_for(id_, cells) != asked.campaign_id:
+            allowed = f"one of cell {asked.campaign_id}: ask for campaign {whole}"
+            raise invalid(asked.users.id_field(i), id_, allowed)
 
 
 def _decide_apart(
