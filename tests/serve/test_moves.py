@@ -133,14 +133,15 @@ def test_both_cells_have_an_event_under_the_same_id(service: Service) -> None:
 @pytest.mark.parametrize("kind", [Kind.GIVEN, Kind.RECEIVED])
 @pytest.mark.parametrize("change", ["money = money + 1", "decision = 'move-x'", "at = at + 1"])
 def test_a_move_that_was_changed_is_damage(tmp_path: Path, kind: Kind, change: str) -> None:
-    service = Service(tmp_path / "ledger.sqlite")
+    path = tmp_path / "ledger.sqlite"
+    service = Service(path)
     hot = service.open(cells=2)["id"]
     spend(service, hot, 0, 20)
     leveled(service, hot)
     service.stop()
-    damage(service.path, "DELETE FROM snapshots")
-    damage(service.path, f"UPDATE journal SET {change} WHERE kind = '{kind}'")
-    (reason,) = reasons(service.path)
+    damage(path, "DELETE FROM snapshots")
+    damage(path, f"UPDATE journal SET {change} WHERE kind = '{kind}'")
+    (reason,) = reasons(path)
     assert f"({kind})" in reason
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections.abc import Awaitable, Callable
 
 import pytest
+import uvloop
 
 from bccb.errors import InputError
 from bccb.serve import peer as module
@@ -21,7 +24,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LIVES_SECONDS", 0.2)
 
 
-async def asked(handler: Handler, times: int = 1) -> list[tuple[int, bytes]]:
+async def asked(handler: Handler, times: int = 1, pause: float = 0.0) -> list[tuple[int, bytes]]:
     """What a peer with this handler answers, asked several times."""
     tasks: list[asyncio.Task[None] | None] = []
 
@@ -42,6 +45,7 @@ async def asked(handler: Handler, times: int = 1) -> list[tuple[int, bytes]]:
         for _ in range(times):
             answer, rest = await peer.ask("POST", b"/x?y=1", [(b"host", b"h")], b"body")
             answers.append((answer.status, b"".join([part async for part in rest])))
+            await asyncio.sleep(pause)
     finally:
         peer.close()
         server.close()
@@ -80,6 +84,21 @@ def test_a_kept_connection_that_was_closed_is_replaced() -> None:
         writer.close()
 
     assert asyncio.run(asked(handler, 3)) == [(200, b"ok")] * 3
+
+
+def test_a_kept_connection_that_was_cut_is_replaced() -> None:
+    """In uvloop, as the service runs: there a write to it is no error of the system."""
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request(reader)
+        writer.write(OK)
+        await writer.drain()
+        linger = struct.pack("ii", 1, 0)  # reset, rather than a farewell
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        writer.transport.abort()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(asked(handler, 3, pause=0.1)) == [(200, b"ok")] * 3
 
 
 def test_a_large_answer_comes_in_pieces() -> None:

@@ -79,6 +79,8 @@ class _Connection:
 
     async def ask(self, request: bytes) -> tuple[Answer, httptools.HttpResponseParser]:
         """Send a request; the answer, when it is whole or large."""
+        if self.writer.is_closing():  # a write would be an error that is no OSError, in uvloop
+            raise ConnectionResetError("the peer has closed the connection")
         answer = Answer()
         parser = httptools.HttpResponseParser(answer)
         self.writer.write(request)
