@@ -96,6 +96,7 @@ class Roamer(Client):
     """A client of all replicas."""
 
     largest = 12
+    forwarded = True
 
     def __init__(
         self,
