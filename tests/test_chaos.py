@@ -535,7 +535,7 @@ def test_nothing_is_lost_in_a_minute_of_chaos(capsys: pytest.CaptureFixture[str]
     assert counts.pop("faults") >= 10, printed.err
     assert not any(counts.values()), printed.err
     assert re.search(r"[1-9]\d* clocks set apart", printed.err)
-    assert "money should have run out in 2 of 10 campaigns" in printed.err
+    assert re.search(r"money should have run out in [1-9]", printed.err)
     assert ended.value.code == 0
 
 
