@@ -1,5 +1,6 @@
 """The chaos harness: the service passes it, and replicas without a compare-and-set do not."""
 
+import itertools
 import json
 import re
 import shutil
@@ -233,6 +234,7 @@ def in_c(change: str, where: str) -> str:
         ("UPDATE journal SET money = 0 WHERE kind = 'expiry'", {"diverged": 3}),
         ("UPDATE journal SET value = 0.5 WHERE campaign = 2 AND kind = 'outcome'", {"diverged": 1}),
     ],
+    ids=itertools.count(),  # the statements hold times, which differ between processes
 )  # fmt: skip
 def test_a_look_into_the_database_finds_what_is_wrong(
     found: Callable[..., dict[str, int]], tampering: str, expected: dict[str, int]
