@@ -31,6 +31,7 @@ import psycopg
 
 from bccb.cli import main
 from bccb.ledger.postgresql import session, tables
+from bccb.serve.books import Books
 
 CONDITION = "AND sequence = %(before)s"
 check, queries = tables.check, session.queries
@@ -53,6 +54,7 @@ def careless(sql):
 if __name__ == "__main__":
     tables.GUARDS = ()
     tables.check, session.queries = unguarded, careless
+    Books._catch_up = lambda *given: None  # it goes on from what it has in memory
     main()
 """
 SCHEMA = """

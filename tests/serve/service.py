@@ -56,6 +56,8 @@ class Service:
         self._stack.enter_context(pytest.MonkeyPatch.context()).setattr(engines, "TICK", self.tick)
         self._runner = self._stack.enter_context(asyncio.Runner())
         self.books = self._stack.enter_context(opened(self.place))
+        if self.books.ledger.shared:  # it has no other replicas: all campaigns are held here
+            list(self.books.open())
         if isinstance(self.books.ledger, SqliteLedger):
             self.books.ledger._file.execute("PRAGMA synchronous = OFF")  # no power is cut here
         self.notices: list[Notice] = []

@@ -56,7 +56,8 @@ def test_who_loses_a_race_reads_the_campaign_again_and_goes_on(service: Service)
         campaigns.add_budget(rival, service.clock(), campaign, "5", "more")
         rival.write()
         rival.commit()
-    refused(service.post(f"{campaign}/decisions", user("b")), 503, kind="not-durable")
+    if not service.books.ledger.shared:  # nobody else may write a file: ask again
+        refused(service.post(f"{campaign}/decisions", user("b")), 503, kind="not-durable")
     assert service.get("/readyz").status_code == 200
     assert service.decide(campaign, "b")["remaining"] == "13.00"
     assert service.campaign(campaign)["budget"] == "15.00"

@@ -49,13 +49,7 @@ class Books:
         self._needs_other_code = False  # for a campaign that this code cannot fold
 
     def open(self) -> Iterator[Campaign]:
-        """Load every campaign, one after the other; yields those that are not quarantined.
-
-        Of a shared ledger none: they are loaded when this process is to hold them.
-        """
-        if self.ledger.shared:
-            self.ledger.upgrade()
-            return
+        """Load every campaign, one after the other; yields those that are not quarantined."""
         taken_over: list[Campaign] = []  # from other code
         for account in self.ledger.accounts():
             code = self._load(account)

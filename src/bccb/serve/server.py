@@ -84,17 +84,24 @@ def opened(
         books = Books(ledger)
         report("compiling")
         make(budget=1, horizon=1, features=1).warm()
-        warmed: set[str] = set()
-        for campaign in books.open():
-            report(campaign.terms.name)
-            if campaign.terms.policy not in warmed:
-                # later there may be no file descriptor left to read the compiled kernels with
-                campaign.machine.warm()
-                warmed.add(campaign.terms.policy)
+        if ledger.shared:  # campaigns are loaded when this process is to hold them
+            ledger.upgrade()
+        else:
+            _load(books, report)
         ledger.probe()
         yield books
     finally:
         ledger.close()
+
+
+def _load(books: Books, report: Callable[[str], None]) -> None:
+    warmed: set[str] = set()
+    for campaign in books.open():
+        report(campaign.terms.name)
+        if campaign.terms.policy not in warmed:
+            # later there may be no file descriptor left to read the compiled kernels with
+            campaign.machine.warm()
+            warmed.add(campaign.terms.policy)
 
 
 @contextmanager
