@@ -21,8 +21,9 @@ test: $(VENV)/dev  ## everything: lint, types, layers, tests, doctests, the READ
 	$(MAKE) --jobs 3 check plain warm
 	$(MAKE) compiled
 
-compiled: $(VENV)/dev  ## all tests, with compiled kernels, one process per core
-	$(BIN)/pytest --numprocesses auto --dist worksteal
+# One process more than there are cores, since some tests wait for servers most of the time.
+compiled: $(VENV)/dev  ## all tests, with compiled kernels, in several processes
+	$(BIN)/pytest --numprocesses $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal
 
 warm: $(VENV)/dev  ## compile the kernels that most tests use
 	$(BIN)/python tests/warm.py
