@@ -15,7 +15,8 @@ run: $(VENV)/lab  ## compare every policy on simulated users
 # Where kernels are called directly: there plain Python can differ from compiled code. That whole
 # policies decide alike in both forms is tested with the compiled ones.
 PLAIN := $(foreach part,kernels estimators explorers pacers,tests/$(part) src/bccb/$(part)) \
-	$(foreach part,ageing drivers in_money correction,tests/test_$(part).py)
+	$(foreach part,ageing drivers estimated fitting in_money correction,tests/test_$(part).py) \
+	$(foreach part,late proposals,tests/evaluate/test_$(part).py)
 
 test: $(VENV)/dev  ## everything: lint, types, layers, tests, doctests, the README's examples
 	$(MAKE) --jobs 3 check plain warm
