@@ -43,7 +43,7 @@ EVERYTHING = 10  # every so many kills, all that was acknowledged is checked ins
 SAMPLE = 100  # older decisions of a campaign, besides all those touched since the last check
 EARLY, HASTY = 0.12, 0.13  # shares of kills: before the server is ready, and just after
 LONGEST = 0.9  # seconds of load before a kill
-FITS, FIT_SECONDS = "fits", 40.0  # the campaign with fits, and how long one of them is waited for
+FITS, FIT_SECONDS = "fits", 120.0  # the campaign with fits, and how long one of them is waited for
 
 
 def campaign_requests() -> list[dict[str, Any]]:

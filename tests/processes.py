@@ -136,7 +136,7 @@ def user(id_: str, cost: str = "0.50") -> dict[str, Any]:
     return {"decision_id": id_, "features": {"age": 41}, "costs": {"email": cost}}
 
 
-def until(true: Callable[[], bool], seconds: float = 30.0) -> None:
+def until(true: Callable[[], bool], seconds: float = 90.0) -> None:
     """Wait for something to become so."""
     end = time.monotonic() + seconds
     while not true():

@@ -33,7 +33,7 @@ from bccb.cli import main
 from bccb.ledger.postgresql import session, tables
 from bccb.serve.books import Books
 
-CONDITION = "AND sequence = %(before)s"
+CONDITION = "AND sequence = %(before)s AND seal = %(sealed)s"
 check, queries = tables.check, session.queries
 
 

@@ -15,12 +15,14 @@ from bccb.errors import InputError
 from bccb.ledger.event import Event
 from bccb.ledger.opening import ENGINES, open_ledger
 from bccb.ledger.port import (
+    EMPTY,
     Account,
     ConflictError,
     DamagedError,
     Key,
     Ledger,
     LedgerError,
+    Mark,
     MissingError,
     RefusedError,
     Resolved,
@@ -67,7 +69,7 @@ def ledger(place: str) -> Iterator[Ledger]:
     with closing(open_ledger(place)) as opened:
         with writing(opened):
             opened.add_campaign(1, "c1", "autumn")
-            opened.advance(ACCOUNT, 0)
+            opened.advance(ACCOUNT, EMPTY)
             opened.append(EVENTS)
             opened.keep(1, SNAPSHOT)
         yield opened
@@ -202,13 +204,16 @@ def test_the_next_decisions_after_an_event_are_listed(ledger: Ledger, decided: l
 def test_an_account_moves_from_its_last_event(ledger: Ledger) -> None:
     moved = ACCOUNT._replace(sequence=4, seal=5, swept=2, spent=BUDGET, reserved=0)
     with writing(ledger):
-        ledger.advance(moved, 3)
+        ledger.advance(moved, ACCOUNT.mark)
         ledger.append([PAUSED])
     assert ledger.accounts() == [moved]
 
 
-@pytest.mark.parametrize("before", [0, 2, 4])
-def test_an_account_does_not_move_from_another_event(ledger: Ledger, before: int) -> None:
+FORK = ACCOUNT.mark._replace(seal=98)  # another event of the same number, as after a failover
+
+
+@pytest.mark.parametrize("before", [EMPTY, Mark(2, 99), Mark(4, 99), FORK])
+def test_an_account_does_not_move_from_another_event(ledger: Ledger, before: Mark) -> None:
     with pytest.raises(ConflictError, match="c1"), writing(ledger):
         ledger.advance(ACCOUNT._replace(sequence=5), before)
     assert_untouched(ledger)
@@ -218,15 +223,15 @@ def test_who_loses_a_race_changes_nothing(ledger: Ledger, rival: Ledger) -> None
     winner = ACCOUNT._replace(sequence=4, spent=600_000)
     assert rival.account("c1") == ledger.account("c1")  # both decide from the same state
     with writing(ledger):
-        ledger.advance(winner, 3)
+        ledger.advance(winner, ACCOUNT.mark)
         ledger.append([PAUSED])
     with pytest.raises(ConflictError), writing(rival):
-        rival.advance(ACCOUNT._replace(sequence=5, spent=300_000), 3)
+        rival.advance(ACCOUNT._replace(sequence=5, spent=300_000), ACCOUNT.mark)
         rival.append([PAUSED, PAUSED._replace(sequence=5)])
     assert ledger.accounts() == rival.accounts() == [winner]
     assert len(list(ledger.events(1))) == 4
     with writing(rival):  # who has read again may go on
-        rival.advance(winner._replace(sequence=5), 4)
+        rival.advance(winner._replace(sequence=5), winner.mark)
         rival.append([PAUSED._replace(sequence=5)])
 
 
@@ -247,7 +252,7 @@ def test_who_loses_a_race_changes_nothing(ledger: Ledger, rival: Ledger) -> None
 )
 def test_no_account_is_ever_overspent(ledger: Ledger, change: dict[str, Any]) -> None:
     with pytest.raises(RefusedError, match="never_overspent"), writing(ledger):
-        ledger.advance(ACCOUNT._replace(sequence=4, **change), 3)
+        ledger.advance(ACCOUNT._replace(sequence=4, **change), ACCOUNT.mark)
     assert_untouched(ledger)
 
 
@@ -335,7 +340,7 @@ def test_campaigns_differ_in_key_id_and_name(ledger: Ledger, row: tuple[int, str
 def test_a_transaction_that_raises_leaves_nothing(ledger: Ledger) -> None:
     with pytest.raises(ZeroDivisionError), writing(ledger):
         ledger.append([PAUSED])
-        ledger.advance(ACCOUNT._replace(sequence=4, spent=250_000), 3)
+        ledger.advance(ACCOUNT._replace(sequence=4, spent=250_000), ACCOUNT.mark)
         ledger.keep(1, Snapshot(4, "0", 0, b"other", 8))
         raise ZeroDivisionError
     assert_untouched(ledger)
@@ -356,7 +361,7 @@ def test_a_refused_write_can_be_undone_and_the_ledger_goes_on(ledger: Ledger) ->
 
 def test_what_was_not_committed_is_gone_with_its_writer(ledger: Ledger, rival: Ledger) -> None:
     rival.begin()
-    rival.advance(ACCOUNT._replace(sequence=4), 3)
+    rival.advance(ACCOUNT._replace(sequence=4), ACCOUNT.mark)
     rival.append([PAUSED])
     rival.close()
     assert_untouched(ledger)
@@ -424,7 +429,7 @@ def test_a_reader_in_another_thread_sees_what_is_committed(ledger: Ledger) -> No
             seen.append((reader.accounts(), tuple(reader.events(1)), reader.snapshot(1)))
 
     ledger.begin()
-    ledger.advance(ACCOUNT._replace(sequence=4), 3)
+    ledger.advance(ACCOUNT._replace(sequence=4), ACCOUNT.mark)
     ledger.append([PAUSED])
     thread = threading.Thread(target=read)
     thread.start()

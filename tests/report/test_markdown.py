@@ -24,6 +24,8 @@ from bccb.report.markdown import tables
 DOCS = Path(__file__).parents[2] / "docs"
 FIGURES = json.loads((DOCS / "paper.json").read_text(encoding="utf-8"))
 FOLDER = os.environ.get("BCCB_DATA")
+# Fitted by scikit-learn, whose results differ a little between processors
+FITTED = "offline-uplift"
 RUN_AGAIN = (
     "hte-greedy",
     "uplifting-bandit",
@@ -88,7 +90,10 @@ def test_the_figures_are_those_that_the_runs_give_today(tmp_path: Path) -> None:
 
     committed = {row["policy"]: row for row in FIGURES["tables"]["diagnostics"]}
     rows = PAPER["diagnostics"].table(setup, find)
-    assert rows == [committed[name] for name in RUN_AGAIN]
+    for row in rows:
+        wanted = committed[row["policy"]]
+        assert row == (pytest.approx(wanted, rel=0.01) if row["policy"] == FITTED else wanted)
+    assert [row["policy"] for row in rows] == list(RUN_AGAIN)
 
 
 def test_the_policies_that_are_run_again_use_every_component_but_trees() -> None:

@@ -17,7 +17,7 @@ from bccb.errors import InputError
 from bccb.kernels import counts as count
 from bccb.ledger.event import Event, Kind
 from bccb.ledger.opening import open_ledger
-from bccb.ledger.port import Account, ConflictError
+from bccb.ledger.port import Account, ConflictError, Mark
 from bccb.money import MICROS, MOST_MONEY
 from bccb.serve import moves
 from bccb.serve.books import Books
@@ -200,12 +200,12 @@ def test_a_lost_race_moves_nothing(service: Service, monkeypatch: pytest.MonkeyP
     advance = ledger.advance
     lost: list[list[int]] = []
 
-    def race(account: Account, sequence: int) -> None:
+    def race(account: Account, before: Mark) -> None:
         """Once, another process is faster after the first of two rows."""
         if not lost and account.id.endswith(".1"):
             lost.append(budgets(service, hot))
             raise ConflictError("another writer")
-        advance(account, sequence)
+        advance(account, before)
 
     monkeypatch.setattr(ledger, "advance", race)
     assert leveled(service, hot) == 1

@@ -52,6 +52,16 @@ def concerns_all(error: BaseException) -> bool:
     return is_shortage(error) or (isinstance(error, LedgerError) and not error.one_campaign)
 
 
+class Mark(NamedTuple):
+    """Where a journal ends: its last event, and the seal of that event, by which forks differ."""
+
+    sequence: int
+    seal: int
+
+
+EMPTY = Mark(0, 0)  # a journal without events
+
+
 class Account(NamedTuple):
     """The row of a campaign: where its journal ends, and its money there, in micros."""
 
@@ -64,6 +74,11 @@ class Account(NamedTuple):
     budget: int
     spent: int
     reserved: int
+
+    @property
+    def mark(self) -> Mark:
+        """Where its journal ends."""
+        return Mark(self.sequence, self.seal)
 
 
 class Snapshot(NamedTuple):
@@ -111,7 +126,6 @@ class Replica(NamedTuple):
     id: str
     address: str  # where the others reach it, such as http://10.0.0.7:8000
     version: str  # of its code
-    joined_at: int  # microseconds since 1970, by the engine's clock
     leaving: bool  # it hands its campaigns over
     alive: bool  # it was seen lately, by the engine's clock
 
@@ -234,10 +248,10 @@ class Ledger(Reader, Protocol):
     def append(self, events: Iterable[Event]) -> None:
         """Append events. Within a transaction."""
 
-    def advance(self, account: Account, before: int) -> None:
-        """Move an account on, from event ``before``; within a transaction.
+    def advance(self, account: Account, before: Mark) -> None:
+        """Move an account on, from the end of its journal ``before``; within a transaction.
 
-        Raises :class:`ConflictError` if ``before`` is not its last event.
+        Raises :class:`ConflictError` if its journal does not end there.
         """
 
     def keep(self, campaign: int, snapshot: Snapshot) -> None:

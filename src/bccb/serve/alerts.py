@@ -116,6 +116,8 @@ class Watch:
 
     def look(self, books: Books, at: int) -> None:
         """Apply all rules to all campaigns. A fault here must not stop what matters more."""
+        for id_ in [each for each in self._stand if not books.has(each)]:
+            del self._stand[id_]  # another replica holds it
         for campaign in books:
             try:
                 self._look(campaign, campaign.now(at))

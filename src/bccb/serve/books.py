@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from bccb.ledger.event import Event
-from bccb.ledger.port import Account, Ledger, LedgerError, concerns_all
+from bccb.ledger.port import EMPTY, Account, Ledger, LedgerError, Mark, concerns_all
 from bccb.serve.campaign import Campaign
 from bccb.serve.cells import cells_beside
 from bccb.serve.code import Code
@@ -41,7 +41,8 @@ class Books:
         self._events: list[Event] = []
         self._by_decision: dict[tuple[int, str], list[Event]] = {}
         self._indexed = 0  # events that are in this index
-        self._before: dict[str, int] = {}  # the sequence of each changed campaign in the ledger
+        self._marks: dict[str, Mark] = {}  # where each journal ends in the ledger
+        self._changed: set[str] = set()  # campaigns that have moved since then
         self._kept: dict[str, int] = {}  # the sequence of its newest snapshot
         self._used: set[str] = set()  # campaigns that commands have used
         self._stale: set[str] = set()  # campaigns that may differ from the ledger
@@ -98,6 +99,7 @@ class Books:
 
     def _enter(self, account: Account, campaign: Campaign | Quarantined) -> None:
         self._campaigns[account.id] = campaign
+        self._marks[account.id] = account.mark
         self._names[account.name] = account.id
         self._keys = max(self._keys, account.key)
 
@@ -177,7 +179,7 @@ class Books:
         """All events of these decisions, also those that are not committed yet."""
         decisions = list(decisions)
         events = self.ledger.known(campaign.key, decisions)
-        if campaign.id in self._before:
+        if campaign.id in self._changed:
             self._index()
             for id_ in decisions:
                 more = self._by_decision.get((campaign.key, id_))
@@ -191,13 +193,14 @@ class Books:
         """A new campaign, under the next key."""
         campaign = Campaign(self._keys + 1, id_, terms)
         self._enter(campaign.account(), campaign)
-        self._before[id_] = 0
+        self._marks[id_] = EMPTY
+        self._changed.add(id_)
         self._kept[id_] = 0
         return campaign
 
     def record(self, campaign: Campaign, *events: Event) -> None:
         """Add events that a campaign has made, in order."""
-        self._before.setdefault(campaign.id, events[0].sequence - 1)
+        self._changed.add(campaign.id)
         self._events.extend(events)
 
     def _index(self) -> None:
@@ -209,27 +212,26 @@ class Books:
 
     def sweep(self, campaign: Campaign, swept: int) -> None:
         """Remember that decisions up to this event have had their window."""
-        self._before.setdefault(campaign.id, campaign.sequence)
+        self._changed.add(campaign.id)
         campaign.swept = swept
 
     @property
     def changed(self) -> bool:
         """Whether there is anything to commit."""
-        return bool(self._before)
+        return bool(self._changed)
 
     def write(self) -> int:
         """Hand all that was recorded to the ledger, in one transaction; how many events."""
-        changed = [(self.campaign(id_), before) for id_, before in self._before.items()]
         # in one order for all processes that share a ledger: none waits for one that waits for it
-        changed.sort(key=lambda each: each[0].key)
+        changed = sorted(map(self.campaign, self._changed), key=lambda each: each.key)
         self.ledger.begin()
-        for campaign, before in changed:
-            if before == 0:
+        for campaign in changed:
+            if self._marks[campaign.id] == EMPTY:
                 self.ledger.add_campaign(campaign.key, campaign.id, campaign.account().name)
-        for campaign, before in changed:  # first, so that a lost race shows as one
-            self.ledger.advance(campaign.account(), before)
+        for campaign in changed:  # first, so that a lost race shows as one
+            self.ledger.advance(campaign.account(), self._marks[campaign.id])
         self.ledger.append(self._events)
-        for campaign, _ in changed:
+        for campaign in changed:
             if self._snapshot_due(campaign):
                 self._keep(campaign)
         return len(self._events)
@@ -244,12 +246,13 @@ class Books:
     @property
     def snapshot_due(self) -> bool:
         """Whether the next :meth:`write` keeps a snapshot, which may be long."""
-        changed = (self.campaign(id_) for id_ in self._before)
-        return any(map(self._snapshot_due, changed))
+        return any(map(self._snapshot_due, map(self.campaign, self._changed)))
 
     def commit(self) -> None:
         """Make what was written durable."""
         self.ledger.commit()
+        for id_ in self._changed:
+            self._marks[id_] = self.campaign(id_).account().mark
         self._forget()
 
     def abandon(self, failed: bool = False) -> None:
@@ -258,7 +261,7 @@ class Books:
         ``failed`` says that a command is to blame, and not the ledger.
         """
         self.ledger.roll_back()
-        stale = {*self._before, *self._used}
+        stale = self._changed | self._used
         self._stale |= stale
         self._failed |= stale if failed else set()
         self._forget()
@@ -293,7 +296,7 @@ class Books:
 
     def _remove(self, id_: str) -> None:
         """Forget a campaign whose opening was abandoned."""
-        del self._campaigns[id_]
+        del self._campaigns[id_], self._marks[id_]
         self._names = {name: each for name, each in self._names.items() if each != id_}
 
     def _shorten(self, id_: str) -> None:
@@ -305,8 +308,8 @@ class Books:
             self._try_to_keep(campaign)
 
     def _forget(self) -> None:
-        self._events, self._by_decision, self._before, self._indexed = [], {}, {}, 0
-        self._used = set()
+        self._events, self._by_decision, self._indexed = [], {}, 0
+        self._changed, self._used = set(), set()
 
     def follow(self, ids: Collection[str]) -> None:
         """Fold what was written to campaigns in memory, and did not come from them."""
@@ -322,7 +325,7 @@ class Books:
             if campaign is None:
                 self._take_over(account)
                 taken += 1
-            elif isinstance(campaign, Campaign) and campaign.sequence != account.sequence:
+            elif isinstance(campaign, Campaign) and self._marks[account.id] != account.mark:
                 self._catch_up(account, campaign)
         return taken
 
@@ -334,39 +337,45 @@ class Books:
             self._keep_alone(campaign, origin=True)
 
     def _catch_up(self, account: Account, campaign: Campaign) -> None:
+        if account.sequence - campaign.sequence > SNAPSHOT_EVERY:
+            self._load(account)  # there is a newer snapshot: folding from here takes longer
+            return
         try:
             catch_up(self.ledger, account, campaign)
+            self._marks[account.id] = account.mark
         except Exception as error:
             if concerns_all(error):
                 self._stale.add(account.id)
                 raise
             self._load(account)  # from its snapshot: it says what is wrong, if anything is
 
-    def move(self, here: Callable[[str], bool], seconds: float) -> int:
+    def move(self, here: Callable[[str], bool], seconds: float) -> tuple[int, bool]:
         """Let go of campaigns that are held elsewhere, and take over those that are held here.
 
-        It takes about so many seconds; what is left is done the next time. How many were taken
-        over.
+        It takes about so many seconds. How many were taken over, and whether there may be more to
+        do.
         """
         self._read_again()  # a snapshot of what was abandoned would be wrong
         taken, deadline = 0, time.monotonic() + seconds
         for campaign in self.all():
             if not here(campaign.id):
                 self._let_go(campaign)
+                if time.monotonic() > deadline:
+                    return taken, True
         for account in self.ledger.accounts():
             self._names[account.name] = account.id
             if account.id not in self._campaigns and here(account.id):
                 self._take_over(account)
                 taken += 1
-            if time.monotonic() > deadline:
-                break
-        return taken
+                if time.monotonic() > deadline:
+                    return taken, True
+        return taken, False
 
     def _let_go(self, campaign: Campaign | Quarantined) -> None:
         """Forget a campaign; a snapshot lets the next holder begin at once."""
         if isinstance(campaign, Campaign) and self._since_snapshot(campaign) > 0:
             self._try_to_keep(campaign)
-        del self._campaigns[campaign.id], self._kept[campaign.id]
+        del self._campaigns[campaign.id], self._kept[campaign.id], self._marks[campaign.id]
 
     def keep_all(self) -> None:
         """A snapshot of every campaign that has moved since its last one."""

@@ -47,6 +47,7 @@ PAUSE = 0.5  # seconds without a further try after a commit has failed, more or 
 TRIES = 5  # of a commit, where another process is faster
 LONGEST_RACE = 0.02  # seconds until the next of them, at most
 FAILED = "this failed inside the service, and nothing was done: the reason is in its log"
+OUTRUN = "other replicas change this campaign at the same time: ask again with the same id"
 NOT_WRITTEN = "this could not be made durable: do not act on it, and ask again with the same id"
 
 logger = logging.getLogger("bccb.serve")
@@ -174,7 +175,8 @@ class Engine:
             await self._in_thread(partial(self._step_fit, self.clock()))
             await self._commit(long=True)
         except Exception as error:
-            (self._give_up if concerns_all(error) else self._fail)(error)
+            if not self._lost_race(error):
+                (self._give_up if concerns_all(error) else self._fail)(error)
 
     def _step_fit(self, at: int) -> None:
         self._follow(self._held())
@@ -211,9 +213,8 @@ class Engine:
         if self._failing():
             return False
         try:
-            if self.forwarder is not None:
-                await self._in_thread(self._move)
-            more = await self._sweep_all()
+            more = await self._in_thread(self._move)
+            more |= await self._sweep_all()
             if not self.books.stale:
                 await self._in_thread(self._move_money)
                 await self._in_thread(partial(self.fits.begin, self.books))
@@ -267,9 +268,8 @@ class Engine:
         try:
             return await self._batch(jobs)
         except Exception as error:
-            if tries > 1 and self._lost_race(error):
-                await asyncio.sleep(random.uniform(0.0, LONGEST_RACE))
-                return await self._work(jobs, tries - 1)
+            if self._lost_race(error):
+                return await self._after_race(jobs, tries - 1)
             if isinstance(error, PausedError):
                 self.books.abandon()
                 return [not_durable(NOT_WRITTEN) for _ in jobs]
@@ -283,8 +283,24 @@ class Engine:
                 return [not_durable(NOT_WRITTEN) if again else problem_of(error, FAILED)]
         return [(await self._work([job]))[0] for job in jobs]
 
+    async def _after_race(self, jobs: list[Job], tries: int) -> list[Any]:
+        """The same again. Where others are faster each time, each campaign apart, or not at all."""
+        if tries > 0:
+            await asyncio.sleep(random.uniform(0.0, LONGEST_RACE))
+            return await self._work(jobs, tries)
+        groups: dict[str | None, list[int]] = {}
+        for i, job in enumerate(jobs):
+            groups.setdefault(job.campaign, []).append(i)
+        results: list[Any] = [ProblemError(503, "overloaded", OUTRUN)] * len(jobs)
+        for group in groups.values() if len(groups) > 1 else ():
+            for i, result in zip(group, await self._work([jobs[i] for i in group]), strict=True):
+                results[i] = result
+        return results
+
     async def _batch(self, jobs: list[Job]) -> list[Any]:
         """The results of all, durable together."""
+        if self._shared and self._failing():
+            raise PausedError(self.trouble or "")  # even reading would try to reach the ledger
         seconds = sum(job.seconds for job in jobs)
         long = self._shared or self.books.stale or seconds > INLINE
         work = partial(self._do_all, jobs, self.clock())
@@ -303,11 +319,14 @@ class Engine:
         began = time.perf_counter()
         self._note_taken(self.books.refresh(campaigns), began)
 
-    def _move(self) -> None:
-        """Let go of campaigns and take others over, as they are held now."""
-        assert self.forwarder is not None
-        began, here = time.perf_counter(), self.forwarder.places.is_here
-        self._note_taken(self.books.move(here, AT_ONCE), began)
+    def _move(self) -> bool:
+        """Let go of campaigns and take others over, as they are held now; whether there is more."""
+        if self.forwarder is None:
+            return False
+        began = time.perf_counter()
+        taken, more = self.books.move(self.forwarder.places.is_here, AT_ONCE)
+        self._note_taken(taken, began)
+        return more
 
     def _move_money(self) -> None:
         """Between the cells of campaigns."""

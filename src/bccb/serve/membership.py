@@ -77,6 +77,8 @@ class Membership:
         try:
             self._replicas.wait(0.0 if self.places.leaving else BEAT)
             self._beat()
+            if pause:
+                self.places.trust_all()
             return BEAT / 2 if self.places.leaving else 0.0
         except BccbError as error:
             if not pause:

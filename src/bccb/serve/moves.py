@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from bccb.ledger.event import Event, Kind, seal_of
-from bccb.ledger.port import Account, ConflictError, Ledger, LedgerError, concerns_all
+from bccb.ledger.port import Account, ConflictError, Ledger, LedgerError, Mark, concerns_all
 from bccb.money import MOST_MONEY
 from bccb.serve.books import Books
 from bccb.serve.cells import cells_beside, is_first
@@ -40,6 +40,7 @@ class Step(NamedTuple):
 
     account: Account
     event: Event
+    before: Mark
 
 
 class Moves:
@@ -110,7 +111,7 @@ def _write(ledger: Ledger, steps: Sequence[Step]) -> bool:
     ledger.begin()
     try:
         for step in steps:
-            ledger.advance(step.account, step.event.sequence - 1)
+            ledger.advance(step.account, step.before)
         ledger.append([step.event for step in steps])
         ledger.commit()
     except LedgerError as error:
@@ -135,4 +136,4 @@ def _step(
     rest = (move, None, None, micros, None, None, None, _remaining(after), None)
     row = (account.key, after.sequence, max(at, last.at), kind.value, *rest)
     seal = seal_of(row, account.seal)
-    return Step(after._replace(seal=seal), Event._make((*row, seal)))
+    return Step(after._replace(seal=seal), Event._make((*row, seal)), account.mark)

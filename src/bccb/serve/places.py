@@ -46,6 +46,10 @@ class Places:
         """Leave out a replica that did not answer, for a while."""
         self._suspects[replica.id] = time.monotonic() + SUSPECTED
 
+    def trust_all(self) -> None:
+        """Leave out nobody: if the ledger was away, no replica could answer."""
+        self._suspects.clear()
+
     def others(self) -> list[Replica]:
         """The replicas beside this one that may hold campaigns."""
         return [each for each in self._able() if each.id != self.me]

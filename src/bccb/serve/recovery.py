@@ -8,7 +8,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import TypeAlias
 
 from bccb.errors import BccbError, StateError, shown
@@ -27,6 +27,8 @@ from bccb.serve.code import Code, this_code
 from bccb.serve.terms import Terms
 
 PAGE = 10_000  # decisions that are read together
+TOGETHER = 1_000  # events that are folded together
+FOLLOWS = {*STATUS_AFTER, *BESIDE_END}  # kinds of events that come after a decision
 
 Accept: TypeAlias = Callable[[Campaign, Event, Event], None]  # campaign, recorded, computed
 Opened: TypeAlias = dict[str, list[Event]]  # the events of decisions without an end
@@ -95,12 +97,26 @@ def _follow_journal(ledger: Reader, account: Account, campaign: Campaign, accept
     """Fold the rest of the journal; which of these decisions have no end."""
     campaign.swept = account.swept
     opened: Opened = {}
-    for event in ledger.events(account.key, campaign.sequence):
-        if ledger.shared and event.sequence > account.sequence:
-            break  # another process has added it since the row was read
-        with _placed(event):
-            accept(campaign, event, _apply(ledger, campaign, event, opened))
+    events = ledger.events(account.key, campaign.sequence)
+    if ledger.shared:  # what comes later was added by another process since the row was read
+        events = takewhile(lambda each: each.sequence <= account.sequence, events)
+    while some := list(islice(events, TOGETHER)):
+        earlier = _earlier(ledger, account, some, opened)
+        for event in some:
+            with _placed(event):
+                accept(campaign, event, _apply(campaign, event, opened, earlier))
     return opened
+
+
+def _earlier(ledger: Reader, account: Account, events: list[Event], opened: Opened) -> Opened:
+    """All events of decisions that were made before these events, and that these events follow.
+
+    They are read together: one query for each would take longer than everything else.
+    """
+    here = {event.decision for event in events if event.kind == Kind.DECISION}
+    after = {event.decision for event in events if event.kind in FOLLOWS and event.decision}
+    missing = sorted(after - here - opened.keys())
+    return ledger.known(account.key, missing) if missing else {}
 
 
 def code_of(terms: Terms, snapshot: Snapshot | None) -> Code:
@@ -225,7 +241,7 @@ def know_again(ledger: Reader, campaign: Campaign, event: int) -> None:
         after = page[-1].sequence
 
 
-def _apply(ledger: Reader, campaign: Campaign, event: Event, opened: Opened) -> Event:
+def _apply(campaign: Campaign, event: Event, opened: Opened, earlier: Opened) -> Event:
     """Compute one event again."""
     id_ = event.decision or ""
     match event.kind:
@@ -234,12 +250,11 @@ def _apply(ledger: Reader, campaign: Campaign, event: Event, opened: Opened) -> 
             x = campaign.trace(event)[: campaign.terms.columns]
             costs, raw = campaign.costs(event), campaign.raw(event)
             (made,) = campaign.deciding([event.at], [id_], x[None, :], costs[None, :], [raw])
-        case kind if kind in STATUS_AFTER or kind in BESIDE_END:
-            made = _follow(campaign, event, _known(ledger, campaign, event, opened))
-            if event.kind in STATUS_AFTER:
-                opened.pop(id_, None)
-            elif id_ in opened:
-                opened[id_].append(event)
+        case kind if kind in FOLLOWS:
+            made = _follow(campaign, event, _known(event, opened, earlier))
+            if event.kind in STATUS_AFTER and id_ in opened:
+                earlier[id_] = opened.pop(id_)
+            (opened if id_ in opened else earlier)[id_].append(event)
         case Kind.AGED if event.number is not None:
             made = campaign.ageing(event.at, event.number)
         case Kind.BUDGET:
@@ -280,12 +295,10 @@ def _follow(campaign: Campaign, event: Event, known: Known) -> Event:
     return campaign.counting_late(event.at, known, event.action)
 
 
-def _known(ledger: Reader, campaign: Campaign, event: Event, opened: Opened) -> Known:
+def _known(event: Event, opened: Opened, earlier: Opened) -> Known:
     """What was known of the decision before this event."""
     id_ = event.decision or ""
-    events = opened.get(id_)
-    if events is None:
-        events = ledger.known(campaign.key, [id_]).get(id_, [])
+    events = opened.get(id_) or earlier.get(id_, [])
     known = Known.of([each for each in events if each.sequence < event.sequence])
     if known is None:
         raise DamagedError(f"there is no decision {id_!r} before it")

@@ -79,7 +79,8 @@ def opened(
     """The books of a ledger that this process owns, with all campaigns loaded."""
     ledger = open_ledger(place)
     try:
-        ledger.own()
+        if not ledger.shared:
+            ledger.own()
         ledger.check_whole()
         books = Books(ledger)
         report("compiling")

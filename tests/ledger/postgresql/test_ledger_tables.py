@@ -14,7 +14,7 @@ from postgresql import server
 from bccb.errors import MissingExtraError
 from bccb.ledger import opening
 from bccb.ledger.event import Event
-from bccb.ledger.port import Account, DamagedError, LedgerError, MissingError
+from bccb.ledger.port import EMPTY, Account, DamagedError, LedgerError, MissingError
 from bccb.ledger.postgresql import tables
 from bccb.ledger.postgresql.connection import SQL
 from bccb.ledger.postgresql.ledger import PostgresqlLedger
@@ -34,7 +34,7 @@ def ledger(place: str) -> Iterator[PostgresqlLedger]:
     with closing(PostgresqlLedger(place)) as opened:
         opened.begin()
         opened.add_campaign(1, "c1", "autumn")
-        opened.advance(Account(1, "c1", "autumn", 1, 7, 0, 10, 2, 3), 0)
+        opened.advance(Account(1, "c1", "autumn", 1, 7, 0, 10, 2, 3), EMPTY)
         opened.append([Event(1, 1, 10, "opened", "c1", money=10, remaining=10, seal=7)])
         opened.commit()
         yield opened

@@ -16,6 +16,7 @@ from processes import bccb
 from bccb.errors import StateError
 from bccb.ledger.event import Event
 from bccb.ledger.port import (
+    EMPTY,
     Account,
     LedgerError,
     RefusedError,
@@ -52,7 +53,7 @@ def path(tmp_path: Path) -> Path:
     with closing(SqliteLedger(path)) as ledger, writing(ledger):
         ledger.add_campaign(1, "c1", "autumn")
         ledger.append(EVENTS)
-        ledger.advance(ACCOUNT, 0)
+        ledger.advance(ACCOUNT, EMPTY)
         ledger.keep(1, Snapshot(3, "0", 0, b"state", 7))
     return path
 

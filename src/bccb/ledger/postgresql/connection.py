@@ -81,7 +81,9 @@ def parameters_of(url: str) -> dict[str, Any]:
 
 def connect(url: str, read_only: bool) -> Connection:
     """A connection with our settings; it raises errors of ``psycopg``."""
-    connection = Connection.connect(**parameters_of(url), autocommit=True, prepare_threshold=0)
+    role = "any" if read_only else "read-write"  # of several hosts, the one that can be written
+    parameters = {"target_session_attrs": role, **parameters_of(url)}
+    connection = Connection.connect(**parameters, autocommit=True, prepare_threshold=0)
     try:
         connection.adapters.register_dumper(int, Int8BinaryDumper)  # one type, one plan
         arrays.register(connection.adapters)

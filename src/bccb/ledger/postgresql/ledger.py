@@ -11,10 +11,10 @@ from collections.abc import Iterable
 
 from bccb.errors import StateError
 from bccb.ledger.event import Event
-from bccb.ledger.port import Account, Key, Snapshot
+from bccb.ledger.port import Account, Key, Mark, Snapshot
 from bccb.ledger.postgresql import arrays, tables
 from bccb.ledger.postgresql.reader import PostgresqlReader
-from bccb.ledger.postgresql.replicas import PostgresqlReplicas
+from bccb.ledger.postgresql.replicas import PostgresqlReplicas, replicas_of
 from bccb.ledger.postgresql.session import CANNOT_BE_SENT, Session, Statement
 
 SPARE = 4  # connections of readers that are kept for the next ones
@@ -47,7 +47,11 @@ class PostgresqlLedger(PostgresqlReader):
         return PostgresqlReplicas(self._session.url)
 
     def own(self) -> None:
-        """Nobody owns what is shared."""
+        """Nobody owns what is shared; refused while replicas serve it."""
+        for replica in replicas_of(self._session.rows("replicas")):
+            if replica.alive:
+                place = self._session.place
+                raise StateError(f"{replica.address} serves the ledger {place}: stop it first")
 
     def upgrade(self) -> None:
         """Bring the tables of an older version up to this one's."""
@@ -98,12 +102,13 @@ class PostgresqlLedger(PostgresqlReader):
         except CANNOT_BE_SENT as error:
             raise self._session.error(error, "write to") from error
 
-    def advance(self, account: Account, before: int) -> None:
+    def advance(self, account: Account, before: Mark) -> None:
         """Move the row of a campaign from one event to a later one. Within a transaction.
 
         If another writer has moved it, :meth:`commit` raises ``ConflictError``.
         """
-        self._collected.append(("advance", {**account._asdict(), "before": before}))
+        known = {"before": before.sequence, "sealed": before.seal}
+        self._collected.append(("advance", account._asdict() | known))
 
     def keep(self, campaign: int, snapshot: Snapshot) -> None:
         """Keep a state, and forget older ones. Within a transaction."""

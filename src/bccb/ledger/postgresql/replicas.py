@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from bccb.ledger.port import Beat, Key, Replica
 from bccb.ledger.postgresql.connection import Connection
@@ -25,6 +26,11 @@ class _Listening(Session):
         super().close()
 
 
+def replicas_of(rows: list[Any]) -> list[Replica]:
+    """The rows of the query ``replicas``, without the time at their end."""
+    return [Replica(*row[:-1]) for row in rows]
+
+
 class PostgresqlReplicas:
     """Their table, over a connection of its own."""
 
@@ -36,7 +42,7 @@ class PostgresqlReplicas:
         rows = self._session.run(
             ("beat", (id_, address, version, leaving)), ("forget_replicas", ()), ("replicas", ())
         )
-        return Beat(rows[0][-1], [Replica(*row[:-1]) for row in rows])
+        return Beat(rows[0][-1], replicas_of(rows))
 
     def leave(self, id_: str) -> None:
         """Forget a process that ends."""

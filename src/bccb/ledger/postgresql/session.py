@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import select
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias
 
@@ -24,6 +24,10 @@ RACED_FOR = ("campaigns", "journal")  # whoever is second finds the key taken
 BAD_VALUES = (psycopg.IntegrityError, psycopg.DataError)
 # What our own encoders and those of psycopg raise
 CANNOT_BE_SENT = (TypeError, ValueError, OverflowError, AttributeError, struct.error)
+
+
+class BlockedError(ConflictError):
+    """Another session holds a row for longer than we wait."""
 
 
 class Session:
@@ -48,7 +52,19 @@ class Session:
             return self._run(connection, query, parameters).fetchall()
 
     def run(self, *statements: Statement) -> list[Any]:
-        """Run statements in one transaction and one round trip; the rows of the last one."""
+        """Run statements in one transaction and one round trip; the rows of the last one.
+
+        Whoever holds a row and is silent is ended: a process may have been stopped, or cut off, in
+        the middle of sending. What it did is not committed, and what it does next must fail anyway.
+        """
+        try:
+            return self._run_all(statements)
+        except BlockedError:
+            with suppress(LedgerError):
+                self.rows("end_silent_writers")
+            raise
+
+    def _run_all(self, statements: Sequence[Statement]) -> list[Any]:
         with self.speaking("write to") as connection:
             with connection.pipeline():
                 connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
@@ -85,7 +101,9 @@ class Session:
     def error(self, error: Exception, verb: str) -> LedgerError:
         """What an error means to those who use the ledger."""
         kind: type[LedgerError] = LedgerError
-        if isinstance(error, RACES) or (
+        if isinstance(error, errors.LockNotAvailable):
+            kind = BlockedError
+        elif isinstance(error, RACES) or (
             isinstance(error, errors.UniqueViolation) and error.diag.table_name in RACED_FOR
         ):
             kind = ConflictError

@@ -24,6 +24,7 @@ from bccb.ledger.port import (
     DamagedError,
     Key,
     LedgerError,
+    Mark,
     MissingError,
     RefusedError,
     Replicas,
@@ -253,9 +254,10 @@ class SqliteLedger:
         except sqlite3.Error as error:
             raise self._not_written(error) from error
 
-    def advance(self, account: Account, before: int) -> None:
+    def advance(self, account: Account, before: Mark) -> None:
         """Move the row of a campaign from one event to a later one. Within a transaction."""
-        moved = self._run(self._queries["advance"], {**account._asdict(), "before": before})
+        known = {"before": before.sequence, "sealed": before.seal}
+        moved = self._run(self._queries["advance"], account._asdict() | known)
         if moved.rowcount != 1:
             raise ConflictError(f"another writer has moved campaign {account.id} on")
 

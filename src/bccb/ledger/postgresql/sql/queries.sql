@@ -1,11 +1,25 @@
 -- name: settings
--- Wait for locks and statements only so long, and make no commit that is not durable.
-SELECT set_config('lock_timeout', '5s', false),
+-- Wait only so long for locks, statements and lost clients, and make no commit that is not durable.
+SELECT set_config('lock_timeout', '3s', false),
+       set_config('tcp_keepalives_idle', '5', false),
+       set_config('tcp_keepalives_interval', '2', false),
+       set_config('tcp_keepalives_count', '3', false),
+       set_config('tcp_user_timeout', '6s', false),
        set_config('statement_timeout', '60s', false),
        set_config('idle_in_transaction_session_timeout', '10s', false),
        set_config('default_transaction_read_only', %s, false),
        set_config('synchronous_commit',
                   replace(current_setting('synchronous_commit'), 'off', 'on'), false);
+
+-- name: end_silent_writers
+-- End sessions that have changed rows of campaigns, have not committed, and send nothing.
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE pid <> pg_backend_pid() AND datname = current_database() AND usename = current_user
+AND wait_event = 'ClientRead' AND xact_start < clock_timestamp() - interval '3 seconds'
+AND pid IN (
+    SELECT pid FROM pg_locks
+    WHERE relation = 'campaigns'::regclass AND mode = 'RowExclusiveLock' AND granted
+);
 
 -- name: tables
 -- The tables of the schema that new ones would be made in, to tell a ledger from something else.
@@ -59,7 +73,7 @@ WITH moved AS (
     UPDATE campaigns
     SET sequence = %(sequence)s, seal = %(seal)s, swept = %(swept)s,
         budget = %(budget)s, spent = %(spent)s, reserved = %(reserved)s
-    WHERE key = %(key)s AND sequence = %(before)s
+    WHERE key = %(key)s AND sequence = %(before)s AND seal = %(sealed)s
     RETURNING key
 )
 SELECT must_move(count(*), %(id)s) FROM moved;
@@ -118,12 +132,13 @@ LEFT JOIN journal AS c
 ORDER BY d.sequence;
 
 -- name: keep_snapshot
--- The state after an event.
+-- The state after an event. The first of a version stays, whatever an older one keeps beside it.
 INSERT INTO snapshots (campaign, sequence, version, origin, state, seal, fingerprint)
 VALUES (%s, %s, %s, %s, %s, %s, %s)
 ON CONFLICT (campaign, sequence) DO UPDATE
 SET version = excluded.version, origin = excluded.origin, state = excluded.state,
-    seal = excluded.seal, fingerprint = excluded.fingerprint;
+    seal = excluded.seal, fingerprint = excluded.fingerprint
+WHERE snapshots.origin <= excluded.origin;
 
 -- name: forget_snapshots
 -- Drop those before one that need not be kept.
@@ -162,8 +177,8 @@ UPDATE keys SET revoked_at = %s WHERE id = %s AND revoked_at IS NULL RETURNING i
 
 -- name: beat
 -- A replica lives.
-INSERT INTO replicas (id, address, version, joined_at, beat, leaving)
-VALUES (%s, %s, %s, clock_timestamp(), clock_timestamp(), %s)
+INSERT INTO replicas (id, address, version, beat, leaving)
+VALUES (%s, %s, %s, clock_timestamp(), %s)
 ON CONFLICT (id) DO UPDATE
 SET address = excluded.address, version = excluded.version, beat = excluded.beat,
     leaving = excluded.leaving;
@@ -174,7 +189,7 @@ DELETE FROM replicas WHERE beat < clock_timestamp() - interval '1 minute';
 
 -- name: replicas
 -- All replicas, which of them live, and what time it is.
-SELECT id, address, version, (extract(epoch FROM joined_at) * 1000000)::bigint, leaving,
+SELECT id, address, version, leaving,
        beat > clock_timestamp() - interval '3 seconds',
        (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 FROM replicas;

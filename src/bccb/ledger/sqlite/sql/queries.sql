@@ -20,7 +20,7 @@ VALUES (?, ?, ?, 0, 0, 0, 0, 0, 0);
 UPDATE campaigns
 SET sequence = :sequence, seal = :seal, swept = :swept,
     budget = :budget, spent = :spent, reserved = :reserved
-WHERE key = :key AND sequence = :before;
+WHERE key = :key AND sequence = :before AND seal = :sealed;
 
 -- name: append
 -- One more event.

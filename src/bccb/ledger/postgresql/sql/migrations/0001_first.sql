@@ -130,7 +130,6 @@ CREATE TABLE replicas (
     id text COLLATE "C" PRIMARY KEY,
     address text NOT NULL,  -- where the others reach it
     version text NOT NULL,  -- of its code
-    joined_at timestamptz NOT NULL,
     beat timestamptz NOT NULL,  -- when it was last seen
     leaving boolean NOT NULL  -- it hands its campaigns over
 ) WITH (fillfactor = 40);
