@@ -17,7 +17,7 @@ CAMPAIGNS = [f"c{i:010x}" for i in range(3_000)]
 def replica(
     name: str, version: str = "0.9.0", alive: bool = True, leaving: bool = False
 ) -> Replica:
-    return Replica(name, f"http://{name}:8000", version, 0, leaving, alive)
+    return Replica(name, f"http://{name}:8000", version, leaving, alive)
 
 
 def places(me: str, *others: Replica) -> Places:

@@ -111,7 +111,6 @@ class Replica(NamedTuple):
     id: str
     address: str  # where the others reach it, such as http://10.0.0.7:8000
     version: str  # of its code
-    joined_at: int  # microseconds since 1970, by the engine's clock
     leaving: bool  # it hands its campaigns over
     alive: bool  # it was seen lately, by the engine's clock
 

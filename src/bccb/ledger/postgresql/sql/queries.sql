@@ -174,7 +174,7 @@ DELETE FROM replicas WHERE beat < clock_timestamp() - interval '1 minute';
 
 -- name: replicas
 -- All replicas, which of them live, and what time it is.
-SELECT id, address, version, (extract(epoch FROM joined_at) * 1000000)::bigint, leaving,
+SELECT id, address, version, leaving,
        beat > clock_timestamp() - interval '3 seconds',
        (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 FROM replicas;
