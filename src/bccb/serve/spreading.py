@@ -95,9 +95,8 @@ class Spread:
                 return await self._every(b"")
             case "upload_learning":
                 return await self._every(await self._body())
-            case "add_budget":  # to the first one: money moves by itself to where it is spent
-                _told([await self._one(self.cells[0], await self._body())])
-                return await self._view()
+            case "add_budget":
+                return await self._add_budget()
             case "get_report":
                 reports = _told(await self._all(b""))
                 return json_response(merged_report([REPORTS.decode(each) for each in reports]))
@@ -135,9 +134,9 @@ class Spread:
     async def _ask(self, ask: Ask, request: Request, cell: str) -> bytes | ProblemError:
         try:
             response = await ask(request)
+            answer = await body_of(response)
         except ProblemError as problem:
             return self._of_whole(problem, cell)
-        answer = await body_of(response)
         if response.status_code < 400:
             return answer
         return self._of_whole(_problem(answer), cell)
@@ -154,9 +153,14 @@ class Spread:
         """Ask all cells, each of which answers with itself."""
         return _campaign(await self._all(body))
 
-    async def _view(self) -> Response:
-        """The campaign, after a cell of it has changed."""
-        return _campaign(await asyncio.gather(*(self._look(cell) for cell in self.cells)))
+    async def _add_budget(self) -> Response:
+        """Add money to the first cell: it moves by itself to where it is spent.
+
+        The others are looked at before. So what is refused has added nothing.
+        """
+        body, (first, *others) = await self._body(), self.cells
+        looks = _told(await asyncio.gather(*(self._look(cell) for cell in others)))
+        return _campaign([await self._one(first, body), *looks])
 
     async def _look(self, cell: str) -> bytes | ProblemError:
         scope = self._for(cell, b"").scope
