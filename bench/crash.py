@@ -129,7 +129,7 @@ class Harness:
         finally:
             server.kill()
         self.kills += 1
-        self.reader.check(self.books, self.wanted(everything), anew=everything)
+        self.reader.check(self.books, self.wanted(everything), fold_again=everything)
         if everything:
             self.check_fold()
 
@@ -161,7 +161,7 @@ class Harness:
     async def check(self, server: Server, everything: bool) -> None:
         """Send again what was not answered; then all there is must be as it was acknowledged."""
         wanted = self.wanted(everything)
-        self.reader.check(self.books, wanted, anew=False)  # before anything is asked again
+        self.reader.check(self.books, wanted, fold_again=False)  # before anything is asked again
         await asyncio.gather(*(client.catch_up(server.port) for client in self.clients))
         checks.check_money(server, self.books, self.faults)
         if everything:
@@ -196,7 +196,7 @@ class Harness:
             await self.check(server, everything=True)
         finally:
             server.stop()
-        self.reader.check(self.books, self.wanted(True), anew=True)
+        self.reader.check(self.books, self.wanted(True), fold_again=True)
         self.check_fold()
 
 

@@ -93,7 +93,7 @@ def seconds_until_held(server: Server, campaigns: int) -> float:
 
 
 def many_campaigns(campaigns: int, folder: Path, database: Database, progress: Progress) -> Many:
-    """Open so many campaigns, decide for all of them, and start anew."""
+    """Open so many campaigns, decide for all of them, and start again."""
     url = database.create(f"many_{campaigns}")
     bar = progress.add_task(f"{campaigns:,} campaigns", total=campaigns)
     with running(folder, url) as server:

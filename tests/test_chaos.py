@@ -17,11 +17,12 @@ from typing import Any
 import psycopg
 import pytest
 
+from bench import rolling
 from bench.chaos import __main__ as chaos
 from bench.chaos import campaigns, checker, faults, load
 from bench.chaos.fold import COUNTERS
 from bench.chaos.proxy import Proxy, State
-from bench.service.process import environment
+from bench.service.process import PROGRAM, environment
 
 database = pytest.importorskip("bench.service.database")
 
@@ -570,3 +571,13 @@ def test_replicas_without_the_compare_and_set_overspend(
     (left,) = folder.glob("bccb-chaos-*")
     assert (left / "answers.jsonl").exists()
     shutil.rmtree(left)
+
+
+def test_a_request_that_needs_a_second_retry_has_failed(tmp_path: Path) -> None:
+    restarted = rolling.Rolling(tmp_path, 1, 2, PROGRAM)
+    for tries in (1, 2):
+        restarted.load.traffic.note(0.1, tries)
+    assert restarted.failures == 0
+    restarted.load.traffic.note(0.1, 3)
+    assert restarted.failures == 1
+    assert "failures=1 retries=3 retried_more_than_once=1 " in restarted.line()

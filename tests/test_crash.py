@@ -125,7 +125,7 @@ def look(tmp_path: Path) -> Callable[[str], dict[str, int]]:
         known = [decision("a", "0.3", **recorded), decision("b", "0.4", cancelled={})]
         known.append(decision("d", "0.25", settled={}, settled_cost="0.2", **late))
         book = Book("c", {}, {one.id: one for one in known}, {"more": "0.1"})
-        Reader(path, faults).check([book], {"c": known}, anew=True)
+        Reader(path, faults).check([book], {"c": known}, fold_again=True)
         assert re.fullmatch(r"kills=1( \w+=\d+){4}", faults.line(1))
         return {name: faults.counts[name] for name in COUNTERS if faults.counts[name]}
 

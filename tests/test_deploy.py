@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 import shlex
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+import bccb
+from bccb.serve.forwarding import MADE_ID, REQUEST_ID
 from bccb.serve.learning import MOST_BYTES
 from bccb.serve.server import HAND_OVER_SECONDS, SHUTDOWN_SECONDS
 from bench.service.process import run_bccb
@@ -73,3 +76,16 @@ def test_the_proxy_takes_what_the_service_takes() -> None:
     (megabytes,) = re.findall(r"client_max_body_size (\d+)m;", text)
     assert int(megabytes) * 2**20 >= MOST_BYTES
     assert "non_idempotent" in text
+
+
+def test_what_the_proxy_sends_again_has_the_same_id() -> None:
+    text = (DEPLOY / "nginx.conf").read_text()
+    (variable,) = re.findall(rf"proxy_set_header {REQUEST_ID.decode()} (\S+);", text, re.IGNORECASE)
+    assert variable == "$request_id"  # of 16 random bytes, in hexadecimal digits
+    assert MADE_ID.fullmatch(secrets.token_hex(16).encode())
+
+
+def test_the_image_has_the_kernels_of_campaigns_with_a_window() -> None:
+    (code,) = (rest for name, rest in dockerfile() if name == "RUN" and ".warm()" in rest)
+    source = shlex.split(code)[2].replace("import bccb; ", "").removesuffix(".warm()")
+    assert eval(source, {"bccb": bccb}).pending is not None

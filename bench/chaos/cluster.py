@@ -1,7 +1,7 @@
 """Three replicas on one PostgreSQL, with links between them that can be cut.
 
 A replica reaches the database by a link of its own. The others reach it by the address that it
-advertises, which is that of a link before it: who asks cannot be told apart there, so a replica is
+advertises, which is that of a link before it: there nobody can see who asks, so a replica is
 cut off from all others at once.
 """
 

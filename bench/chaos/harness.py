@@ -29,7 +29,7 @@ class Harness:
         self.load = Load(self.cluster, clients, seed)
         self.injector = Injector(self.cluster, seed)
         self.answers = folder / "answers.jsonl"
-        self.again = Faults()  # where a replica answers otherwise than before
+        self.again = Faults()  # where a replica answers differently from before
         self.broken: list[str] = []  # what kept the harness from its end
         self.verdict: checker.Verdict | None = None
         self.figures: dict[str, float] = {}

@@ -68,11 +68,11 @@ class Reader:
         self.faults = faults
         self.folds: dict[int, Fold] = {}
 
-    def check(self, books: list[Book], wanted: dict[str, list[Decision]], anew: bool) -> None:
+    def check(self, books: list[Book], wanted: dict[str, list[Decision]], fold_again: bool) -> None:
         """Add up the money of all campaigns, and look for what was acknowledged."""
         if not books:
             return  # there may not even be a whole file yet
-        if anew:
+        if fold_again:
             self.folds.clear()
         where = f"{self.ledger.resolve().as_uri()}?mode=ro"
         with closing(sqlite3.connect(where, uri=True)) as file:

@@ -49,7 +49,8 @@ class Cluster:
         )
 
     def campaigns(self) -> int:
-        return len(self.ask(0, "GET", "").json()["campaigns"])
+        """How many are held: each cell of a campaign is."""
+        return sum(each.get("cells", 1) for each in self.ask(0, "GET", "").json()["campaigns"])
 
     def figure(self, server: Server, name: str) -> float:
         _, text = server.raw("GET", "/metrics")

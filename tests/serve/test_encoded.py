@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import numpy as np
 import polars
+import postgresql
 import pytest
 
 import bccb
@@ -268,3 +270,26 @@ def test_the_library_decides_the_same_on_encoded_rows(service: Service) -> None:
         outcome = float(rng.random() < 0.1 + 0.3 * made.action)
         service.outcome(campaign, f"u{number}", outcome)
         policy.observe(made, outcome, at=now)
+
+
+@pytest.mark.parametrize("path", ["decisions", "decisions/columns"])
+def test_a_campaign_that_is_let_go_while_a_body_arrives_reads_it_alike(path: str) -> None:
+    service = Service(postgresql.server().new_place())
+    try:
+        campaign = opened(service)
+        user = body(1, USERS[0])
+        given: dict[str, Any] = user
+        if path == "decisions/columns":
+            given = {"decision_ids": ["u1"]}
+            for group in ("features", "costs"):
+                given[group] = {name: [value] for name, value in user[group].items()}
+
+        async def arriving() -> AsyncIterator[bytes]:
+            service.books._let_go(service.books.campaign(campaign))
+            yield json.dumps(given).encode()
+
+        headers = {"content-type": "application/json"}
+        answer = service.ask("POST", f"{campaign}/{path}", content=arriving(), headers=headers)
+        assert answer.is_success, answer.text
+    finally:
+        service.stop()

@@ -71,6 +71,18 @@ def test_what_was_caused_is_the_sum_with_an_interval_as_of_independent_cells(
     assert whole["measured_users"] == sum(part["measured_users"] for part in parts)
 
 
+def test_the_reason_of_the_cell_that_is_not_measured_is_told(service: Service, hot: str) -> None:
+    parts = views(service, hot)
+    measured = parts[0].caused
+    assert measured is not None
+    reason = "Nobody counts yet."
+    unmeasured = structs.replace(measured, measured=None, not_measured=reason)
+    parts[1] = structs.replace(parts[1], caused=unmeasured)
+    merged = merged_campaign(parts).caused
+    assert merged is not None
+    assert (measured.not_measured, merged.measured, merged.not_measured) == (None, None, reason)
+
+
 def test_a_return_is_of_the_money_of_all_cells(service: Service) -> None:
     hot = service.open(
         cells=2, policy={"name": "pooled-bayes"}, outcome={"kind": "amount", "largest": "50"}

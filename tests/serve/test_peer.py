@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import struct
 from collections.abc import Awaitable, Callable
@@ -141,6 +142,88 @@ def test_one_that_does_not_answer_is_unreachable(handler: Handler) -> None:
         asyncio.run(asked(handler))
 
 
+def test_one_that_stalls_within_a_large_answer_is_unreachable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "READ_SECONDS", 0.1)
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % (3 * module.WHOLE))
+        writer.write(b"x" * (2 * module.WHOLE))
+        await asyncio.sleep(60.0)
+
+    with pytest.raises(UnreachableError, match="TimeoutError"):
+        asyncio.run(asyncio.wait_for(asked(handler), 5.0))
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_a_shortage_of_descriptors_here_is_no_fault_of_the_peer(
+    monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    async def none_left(*given: object) -> None:
+        raise OSError(number, "Too many open files")
+
+    monkeypatch.setattr(asyncio, "open_connection", none_left)
+    with pytest.raises(OSError, match="Too many open files"):
+        asyncio.run(Peer("http://127.0.0.1:8000").ask("GET", b"/", [], b""))
+
+
+def test_whether_one_lives_cannot_be_told_without_descriptors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connect = asyncio.open_connection
+    connected = 0
+
+    async def one_left(host: str, port: int) -> object:
+        nonlocal connected
+        connected += 1
+        if connected > 1:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return await connect(host, port)
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request(reader)
+        await asyncio.sleep(0.3)
+        writer.write(OK)
+
+    monkeypatch.setattr(asyncio, "open_connection", one_left)
+    assert asyncio.run(asked(handler)) == [(200, b"ok")]
+    assert connected > 1
+
+
+@pytest.mark.parametrize("address", ["http://10.0.0.7:80x", "http://[::1", "http://", "nonsense"])
+def test_an_address_that_cannot_be_read_is_unreachable(address: str) -> None:
+    with pytest.raises(UnreachableError):
+        Peer(address)
+
+
+def test_a_name_that_cannot_be_looked_up_is_unreachable() -> None:
+    with pytest.raises(UnreachableError):
+        asyncio.run(Peer(f"http://{'a' * 70}:8000").ask("GET", b"/", [], b""))
+
+
+def test_one_that_is_closed_keeps_no_connection() -> None:
+    async def ask() -> None:
+        ended = asyncio.Event()
+
+        async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await request(reader)
+            writer.write(OK)
+            assert await reader.read() == b""
+            writer.close()
+            ended.set()
+
+        async with await asyncio.start_server(handler, "127.0.0.1") as server:
+            peer = Peer(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+            _, rest = await peer.ask("GET", b"/", [], b"")
+            peer.close()
+            assert [part async for part in rest] == [b"ok"]
+            await asyncio.wait_for(ended.wait(), 5.0)
+
+    asyncio.run(ask())
+
+
 def test_one_that_is_not_there_is_unreachable() -> None:
     async def ask() -> None:
         server = await asyncio.start_server(silent, "127.0.0.1")
@@ -154,7 +237,11 @@ def test_one_that_is_not_there_is_unreachable() -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["http://0.0.0.0:8000", "https://10.0.0.7", "10.0.0.7:8000", "http://a/b", ""]
+    "address",
+    [
+        *("http://0.0.0.0:8000", "https://10.0.0.7", "10.0.0.7:8000", "http://a/b", "", "http://"),
+        *("http://10.0.0.7:80x", "http://10.0.0.7:0", "http://10.0.0.7:70000", "http://[::1"),
+    ],
 )
 def test_an_address_must_be_one_that_others_reach(address: str) -> None:
     with pytest.raises(InputError, match="advertise"):

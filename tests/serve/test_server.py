@@ -16,6 +16,7 @@ from itertools import product
 from pathlib import Path
 
 import httpx
+import postgresql
 import pytest
 from processes import (
     Server,
@@ -29,6 +30,13 @@ from processes import (
     user,
     wait_for_ticks,
 )
+
+from bccb.machine import Machine
+from bccb.policies import DEFAULT
+from bccb.serve import server as server_module
+from bccb.serve.connection import MOST_CONNECTIONS
+from bccb.serve.server import most_connections, opened
+from serve.service import Service
 
 # As root, permissions refuse nothing: give that right up.
 UNPRIVILEGED = """
@@ -286,3 +294,47 @@ def test_no_acknowledged_decision_is_lost_by_a_kill(ledger: Path) -> None:
         after = server.campaign(campaign)
         assert (after["reserved"], after["remaining"]) == ("25.00", "0.00")
         assert (after["decisions"], after["treated"]) == (len(made), 50)
+
+
+def test_half_of_the_descriptors_are_for_connections_to_other_replicas(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server_module, "raise_descriptors", lambda most: min(most, 1_024))
+    assert [most_connections(shared) for shared in (False, True)] == [960, 480]
+    monkeypatch.setattr(server_module, "raise_descriptors", lambda most: most)
+    assert [most_connections(shared) for shared in (False, True)] == [MOST_CONNECTIONS] * 2
+
+
+def test_a_replica_compiles_what_campaigns_need_before_it_joins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    place = postgresql.server().new_place()
+    service = Service(place)
+    for policy in ("treat-all", "bccb"):
+        for i in range(2):
+            service.open(name=f"{policy} {i}", policy={"name": policy})
+    amounts = {"kind": "amount", "largest": "50"}
+    service.open(name="in money", policy={"name": "pooled-bayes"}, outcome=amounts)
+    service.open(name="damaged")
+    service.stop()
+    postgresql.server().run(
+        "ALTER TABLE journal DISABLE TRIGGER ALL; "
+        "UPDATE journal SET detail = 'none' WHERE campaign = 6 AND sequence = 1; "
+        "ALTER TABLE journal ENABLE TRIGGER ALL",
+        place,
+    )
+    warmed: list[tuple[str, bool]] = []
+
+    def warm(self: Machine) -> None:
+        assert self.pending is not None
+        warmed.append((self.name, self.composition.amounts))
+
+    monkeypatch.setattr(Machine, "warm", warm)
+    with opened(place):
+        pass
+    assert warmed == [
+        (DEFAULT, False),
+        ("treat-all", False),
+        ("bccb", False),
+        ("pooled-bayes", True),
+    ]

@@ -60,7 +60,7 @@ def revoke(
     key: Annotated[str, typer.Argument(metavar="ID", help="As `bccb keys list` shows it.")],
     ledger: LedgerFile = LEDGER,
 ) -> None:
-    """Revoke a key; a running service notices within a second."""
+    """Revoke a key; a running service notices within two seconds."""
     with closing(open_ledger(ledger)) as file:
         revoke_key(file, key)
     out.print(f"key {key} is revoked")

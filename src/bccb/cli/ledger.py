@@ -14,7 +14,7 @@ from bccb.ledger.opening import open_ledger
 from bccb.ledger.port import Account, DamagedError, Reader
 from bccb.serve.code import Code
 from bccb.serve.recovery import check_seals, fold, load
-from bccb.serve.refold import refold as fold_anew
+from bccb.serve.refold import refold as fold_again
 
 LedgerArgument = Annotated[
     str,
@@ -54,9 +54,9 @@ def backup(
 
 @app.command("verify")
 def verify(file: LedgerArgument) -> None:
-    """Fold all journals anew, and compare with what recovery gives.
+    """Fold all journals again, and compare with what recovery gives.
 
-    Events that another version of bccb wrote cannot be made anew: of those the seals are checked.
+    Events that another version of bccb wrote cannot be computed again: their seals are checked.
 
     Beside a running service it may meet events that come in between: stop the service first, or
     verify a backup.
@@ -109,7 +109,7 @@ def refold(
     with closing(open_ledger(file)) as ledger, notes.status("folding"):
         ledger.own()
         ledger.check_whole()
-        account, differences = fold_anew(ledger, campaign)
+        account, differences = fold_again(ledger, campaign)
     result = "all come out as recorded"
     if differences.events:
         fields = sorted(differences.fields.items())

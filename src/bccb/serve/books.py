@@ -37,6 +37,7 @@ class Books:
         self.ledger = ledger
         self._campaigns: dict[str, Campaign | Quarantined] = {}
         self._names: dict[str, str] = {}
+        self._encoded: set[str] = set()  # with encoded features, also those that were let go
         self._keys = 0
         self._events: list[Event] = []
         self._by_decision: dict[tuple[int, str], list[Event]] = {}
@@ -100,6 +101,8 @@ class Books:
     def _enter(self, account: Account, campaign: Campaign | Quarantined) -> None:
         self._campaigns[account.id] = campaign
         self._marks[account.id] = account.mark
+        if isinstance(campaign, Campaign) and campaign.terms.encoding is not None:
+            self._encoded.add(account.id)
         self._names[account.name] = account.id
         self._keys = max(self._keys, account.key)
 
@@ -166,9 +169,11 @@ class Books:
         return SECONDS_PER_PENDING * (campaign.pending.last - campaign.pending.first + 1)
 
     def is_plain(self, id_: str) -> bool:
-        """Whether all features of a campaign are plain numbers; so also where there is none."""
-        campaign = self._campaigns.get(id_)
-        return not isinstance(campaign, Campaign) or campaign.terms.encoding is None
+        """Whether all features of a campaign are plain numbers; so also where there is none.
+
+        This is asked after a body was read: in the meantime the campaign may have been let go.
+        """
+        return id_ not in self._encoded
 
     def users_at_once(self, id_: str) -> int:
         """How many users of a list are handled at once in this campaign."""

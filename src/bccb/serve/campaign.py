@@ -167,7 +167,7 @@ class Campaign(Standing):
         return self._event(at, Kind.TOO_LATE, *known.names, action)
 
     def correcting(self, at: int, known: Known, value: float) -> Event:
-        """The outcome was another one, such as an order that came back: learned and charged anew.
+        """The outcome was another one, such as an order that came back: learned and charged again.
 
         A cost that was settled stays, and a treatment that was not the policy's costs nothing.
         """

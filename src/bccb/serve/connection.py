@@ -25,13 +25,15 @@ MOST_PIPELINED = 32  # requests that wait for the answer before theirs: each tak
 FULL = ProblemError(503, "overloaded", "there are too many connections: try again later")
 
 
-def connections_within(descriptors: int) -> int:
-    """How many connections there may be where so many files can be open.
+def connections_within(descriptors: int, each: int = 1) -> int:
+    """How many connections there may be where so many files can be open, and each takes some.
 
     >>> connections_within(1_024), connections_within(64), connections_within(1_000_000)
     (960, 16, 4096)
+    >>> connections_within(1_024, each=2), connections_within(64, each=2)
+    (480, 16)
     """
-    return min(max(descriptors - RESERVED, descriptors // 4), MOST_CONNECTIONS)
+    return min(max((descriptors - RESERVED) // each, descriptors // 4), MOST_CONNECTIONS)
 
 
 class Connection(HttpToolsProtocol):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import secrets
 from collections.abc import AsyncIterator
 from typing import cast
@@ -23,10 +24,13 @@ from bccb.serve.body import read_whole
 from bccb.serve.metrics import Metrics
 from bccb.serve.peer import Answer, Headers, Peer, UnreachableError
 from bccb.serve.places import OPENINGS, Places
-from bccb.serve.problem import NOT_DURABLE
+from bccb.serve.problem import NOT_DURABLE, ProblemError, not_durable
 
 FORWARDED = b"bccb-forwarded"  # by whom: such a request is answered here, whoever holds it
-REQUEST_ID = b"bccb-request-id"  # of a request whose client gave none
+# Of a request whose client may have given no id: by the first replica, or by a proxy before it, so
+# that what is sent twice is done once. Anybody can send it: what looks otherwise counts as none
+REQUEST_ID = b"bccb-request-id"
+MADE_ID = re.compile(rb"[0-9a-f]{24,32}")
 HANDED_ON = {b"host", b"authorization", b"content-type", b"origin"}
 HANDED_BACK = {b"content-type", b"content-length", b"content-disposition", b"retry-after"}
 
@@ -63,7 +67,8 @@ class Forwarder:
             return None, request
         body = await read_whole(request, most_bytes)
         handed = [each for each in headers if each[0] in HANDED_ON]
-        handed += [self._mark(), (REQUEST_ID, secrets.token_hex(12).encode())]
+        id_ = request_id_of(request) or secrets.token_hex(12)
+        handed += [self._mark(), (REQUEST_ID, id_.encode())]
         tried: set[str] = set()
         while (holder := self.places.elsewhere(held)) is not None and holder.id not in tried:
             tried.add(holder.id)
@@ -78,11 +83,13 @@ class Forwarder:
     ) -> Response | None:
         """The answer of a replica; None if it gives none, or cannot reach the ledger."""
         scope = request.scope
+        # The answer to HEAD is that to GET without its body, which the server leaves out
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
         target = scope["raw_path"]
         if scope["query_string"]:
             target += b"?" + scope["query_string"]
         try:
-            answer, rest = await self._peer(holder).ask(scope["method"], target, headers, body)
+            answer, rest = await self._peer(holder).ask(method, target, headers, body)
         except UnreachableError as error:
             logger.warning("a replica does not answer: %s", error)
             self._leave_out(holder)
@@ -99,8 +106,11 @@ class Forwarder:
         self.places.suspect(holder)
 
     def _peer(self, replica: Replica) -> Peer:
+        """A replica to ask; those that are gone are forgotten."""
+        for gone in self._peers.keys() - {each.id for each in self.places.others()}:
+            self._peers.pop(gone).close()
         peer = self._peers.get(replica.id)
-        if peer is None or peer.address != replica.address:
+        if peer is None:
             peer = self._peers[replica.id] = Peer(replica.address)
         return peer
 
@@ -114,9 +124,14 @@ class Forwarder:
         asking = (self._ask(each, request, [*headers, self._mark()], b"") for each in replicas)
         found: dict[str, bytes] = {}
         for response in await asyncio.gather(*asking):
-            if response is not None and response.status_code == 200:
-                for listed in LISTS.decode(await body_of(response)).campaigns:
-                    found[NAMED.decode(listed).id] = bytes(listed)
+            if response is None or response.status_code != 200:
+                continue
+            try:
+                campaigns = LISTS.decode(await body_of(response)).campaigns
+            except ProblemError as problem:
+                logger.warning("a replica does not list its campaigns: %s", problem.detail)
+                continue
+            found |= {NAMED.decode(each).id: bytes(each) for each in campaigns}
         return found
 
     def close(self) -> None:
@@ -128,6 +143,14 @@ class Forwarder:
 def is_forwarded(request: Request) -> bool:
     """Whether another replica asks."""
     return any(name == FORWARDED for name, _ in request.scope["headers"])
+
+
+def request_id_of(request: Request) -> str | None:
+    """The id that a proxy or another replica has given a request."""
+    for name, value in request.scope["headers"]:
+        if name == REQUEST_ID and MADE_ID.fullmatch(value):
+            return str(value, "ascii")
+    return None
 
 
 async def _response(answer: Answer, rest: AsyncIterator[bytes]) -> Response:
@@ -144,9 +167,12 @@ async def _response(answer: Answer, rest: AsyncIterator[bytes]) -> Response:
 
 async def body_of(response: Response) -> bytes:
     """The body of a response, whole."""
-    if isinstance(response, StreamingResponse):
+    if not isinstance(response, StreamingResponse):
+        return bytes(response.body)
+    try:
         return b"".join([cast("bytes", part) async for part in response.body_iterator])
-    return bytes(response.body)
+    except UnreachableError as error:
+        raise not_durable(f"a replica does not answer to the end: {error}") from None
 
 
 def once_more(body: bytes) -> Receive:

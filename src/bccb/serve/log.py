@@ -39,7 +39,7 @@ Until: TypeAlias = Mapping[int, int]  # the last event of each cell that counts,
 def rows(ledger: Reader, campaign: Campaign, until: Until) -> Iterator[list[dict[str, Any]]]:
     """Pages of rows in the order of decisions, as things stood after these events.
 
-    The decisions of several cells are put in the order of time, and numbered anew.
+    The decisions of several cells are put in the order of time, and renumbered.
     """
     size = max(PAGE // len(until), 1)
     cells = [_resolved(ledger, key, last, size) for key, last in until.items()]

@@ -163,7 +163,7 @@ def _caused(cells: Sequence[wire.Campaign]) -> wire.Caused | None:
         measured=_sum([each.measured for each in known]),
         measured_users=sum(each.measured_users for each in known),
         return_on_spend=_times(estimated, 1.0 / out) if estimated and out else None,
-        not_measured=known[0].not_measured,
+        not_measured=next((each.not_measured for each in known if each.not_measured), None),
     )
 
 

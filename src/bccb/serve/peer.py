@@ -5,18 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
+from typing import NoReturn
+from urllib.parse import SplitResult, urlsplit
 
 import httptools
 
-from bccb.errors import InputError
+from bccb.errors import InputError, is_shortage
 
 CONNECT_SECONDS = 1.0
 PATIENCE = 2.0  # seconds without an answer after which it is asked whether it lives
 LIVES_SECONDS = 1.0  # for the answer to that
+READ_SECONDS = 10.0  # for the next bytes of an answer that is handed on in pieces
 MOST_KEPT = 64  # connections that wait for the next request
 CHUNK = 1 << 16  # bytes that are read at once
 WHOLE = 1 << 20  # bytes of an answer that is handed on in one piece
+
+# Of a connection; a name that cannot be looked up is a UnicodeError. TimeoutError is an OSError
+FAILURES = (OSError, httptools.HttpParserError, UnicodeError)
+
+NOWHERE = ("0.0.0.0", "::")  # hosts that stand for any address
+PLAIN = (("http", ""), ("http", "/"))  # schemes and paths of addresses
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -27,12 +35,20 @@ def check_address(address: str) -> str:
     >>> check_address("http://10.0.0.7:8000/")
     'http://10.0.0.7:8000'
     """
-    parts = urlsplit(address)
-    somewhere = parts.scheme == "http" and parts.hostname not in (None, "0.0.0.0", "::")
-    if not somewhere or parts.path not in ("", "/"):
+    parts = _parts_of(address)
+    if parts is None or parts.hostname in NOWHERE or (parts.scheme, parts.path) not in PLAIN:
         allowed = "http://HOST:PORT, where the other replicas reach this machine"
         raise InputError("advertise", address, allowed)
     return address.rstrip("/")
+
+
+def _parts_of(address: str) -> SplitResult | None:
+    """The parts of an address; None if it has no host, or its port is none."""
+    try:
+        parts = urlsplit(address)
+        return parts if parts.hostname and parts.port != 0 else None
+    except ValueError:
+        return None
 
 
 class UnreachableError(Exception):
@@ -104,17 +120,22 @@ class Peer:
     """One replica, at an address."""
 
     def __init__(self, address: str) -> None:
-        parts = urlsplit(address)
+        parts = _parts_of(address)
+        if parts is None:
+            raise UnreachableError(f"{address} is no address")
         self.address = address
         self._host, self._port = parts.hostname or "", parts.port or 80
         self._kept: list[_Connection] = []
+        self._closed = False
 
     async def ask(
         self, method: str, target: bytes, headers: Headers, body: bytes
     ) -> tuple[Answer, AsyncIterator[bytes]]:
         """Ask, as long as the peer lives; the answer, and its body.
 
-        What is asked must be safe to ask twice.
+        What is asked must be safe to ask twice, and must not be HEAD: the parser would wait for a
+        body. A shortage of this process, such as of descriptors, is no fault of the peer: it is
+        raised as it is.
         """
         lines = [b"%s %s HTTP/1.1" % (method.encode(), target)]
         lines += [b"%s: %s" % each for each in headers]
@@ -126,10 +147,17 @@ class Peer:
                 if not await self._lives():
                     raise UnreachableError(f"{self.address} does not answer")
             return asking.result()
-        except (OSError, httptools.HttpParserError, TimeoutError) as error:
-            raise UnreachableError(f"{self.address}: {error or type(error).__name__}") from error
+        except FAILURES as error:
+            self._fail(error)
         finally:
             asking.cancel()
+
+    def _fail(self, error: Exception) -> NoReturn:
+        """Raise what an error of the connection means."""
+        if is_shortage(error):
+            raise error
+        reason = str(error) or type(error).__name__
+        raise UnreachableError(f"{self.address}: {reason}") from error
 
     async def _ask(self, request: bytes) -> tuple[Answer, AsyncIterator[bytes]]:
         while True:
@@ -151,10 +179,13 @@ class Peer:
         try:
             yield answer.take()
             while not answer.is_whole:
-                await connection.read(answer, parser)
+                async with asyncio.timeout(READ_SECONDS):
+                    await connection.read(answer, parser)
                 yield answer.take()
+        except FAILURES as error:
+            self._fail(error)
         finally:
-            if answer.keeps and len(self._kept) < MOST_KEPT:
+            if answer.keeps and len(self._kept) < MOST_KEPT and not self._closed:
                 connection.used = True
                 self._kept.append(connection)
             else:
@@ -170,8 +201,8 @@ class Peer:
                     answer, _ = await connection.ask(request)
                 finally:
                     connection.writer.close()
-        except (OSError, TimeoutError, httptools.HttpParserError):
-            return False
+        except FAILURES as error:
+            return is_shortage(error)  # of this process: then nobody can tell
         return answer.status == 200
 
     async def _connect(self) -> _Connection:
@@ -179,7 +210,8 @@ class Peer:
             return _Connection(*await asyncio.open_connection(self._host, self._port))
 
     def close(self) -> None:
-        """Close the connections that wait."""
+        """Close the connections that wait, and keep no more."""
+        self._closed = True
         for connection in self._kept:
             connection.writer.close()
         self._kept.clear()

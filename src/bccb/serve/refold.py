@@ -19,7 +19,7 @@ DECIDED = {"action", "money", "price", "probability", "remaining", "detail"}
 
 
 class Differences:
-    """What this code makes otherwise than it is recorded, and the campaign that keeps to it."""
+    """What this code computes differently from the record, and the campaign that keeps to it."""
 
     def __init__(self) -> None:
         self.first: int | None = None  # sequence of the first event that differs

@@ -29,7 +29,7 @@ from bccb.serve.cells import cells_of
 from bccb.serve.columns import parse_columns
 from bccb.serve.decisions import Asked, answer_columns, answers
 from bccb.serve.engine import Engine
-from bccb.serve.forwarding import REQUEST_ID, is_forwarded
+from bccb.serve.forwarding import is_forwarded, request_id_of
 from bccb.serve.merging import merged_campaign, merged_list
 from bccb.serve.operation import Operations, Reply
 from bccb.serve.outcomes import Reports
@@ -229,7 +229,7 @@ async def upload_learning(engine: Engine, request: Request) -> Response:
 async def add_budget(engine: Engine, request: Request) -> Response:
     """Add money, which is planned over the users to come."""
     asked, id_ = parse(BUDGETS, await read(request)), _campaign_id(request)
-    request_id = asked.request_id or request.headers.get(REQUEST_ID.decode())
+    request_id = asked.request_id or request_id_of(request)
 
     def command(books: Books, at: int) -> wire.Campaign:
         return campaign_view(campaigns.add_budget(books, at, id_, asked.add, request_id))

@@ -15,8 +15,9 @@ from types import FrameType
 import httpx
 import uvicorn
 
-from bccb.errors import InputError
+from bccb.errors import BccbError, InputError
 from bccb.ledger.opening import open_ledger
+from bccb.ledger.port import Ledger
 from bccb.policies import make
 from bccb.serve.access import Access
 from bccb.serve.alerts import ignore
@@ -29,23 +30,24 @@ from bccb.serve.forwarding import Forwarder
 from bccb.serve.membership import Membership
 from bccb.serve.metrics import Metrics
 from bccb.serve.peer import check_address
+from bccb.serve.terms import Terms
 from bccb.serve.webhook import Webhook
 
 COLLECT = (50_000, 50, 100)  # objects, young and middle-aged collections between collections
 SHUTDOWN_SECONDS = 10  # for requests under way
+MOST_WARMED = 1_000  # campaigns, the newest, for whose kernels a replica looks before it joins
 HAND_OVER_SECONDS = 2.0  # in which proxies notice, and requests go on to the next holders
 
 logger = logging.getLogger("bccb.serve")
 
 
-def raise_descriptors() -> int:
-    """Let this process open as many files as it needs, or as are allowed; how many that is."""
+def raise_descriptors(most: int) -> int:
+    """Let this process open so many files, or as many as are allowed; how many that is."""
     try:
         import resource
     except ImportError:  # Windows, where sockets are not files
-        return MOST_CONNECTIONS + RESERVED
+        return most
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = MOST_CONNECTIONS + RESERVED
     most = most if hard == resource.RLIM_INFINITY else min(hard, most)
     if soft == resource.RLIM_INFINITY or soft >= most:
         return most
@@ -54,6 +56,12 @@ def raise_descriptors() -> int:
     except (OSError, ValueError):  # some systems allow less than they say
         return soft
     return most
+
+
+def most_connections(shared: bool) -> int:
+    """How many connections there may be; on a shared ledger each may need one to a replica."""
+    each = 2 if shared else 1
+    return connections_within(raise_descriptors(each * MOST_CONNECTIONS + RESERVED), each)
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -84,9 +92,10 @@ def opened(
         ledger.check_whole()
         books = Books(ledger)
         report("compiling")
-        make(budget=1, horizon=1, features=1).warm()
+        make(budget=1, horizon=1, features=1, window=1.0).warm()
         if ledger.shared:  # campaigns are loaded when this process is to hold them
             ledger.upgrade()
+            _warm(ledger, report)
         else:
             _load(books, report)
         ledger.probe()
@@ -96,13 +105,37 @@ def opened(
 
 
 def _load(books: Books, report: Callable[[str], None]) -> None:
-    warmed: set[str] = set()
+    warmed: set[object] = set()
     for campaign in books.open():
         report(campaign.terms.name)
-        if campaign.terms.policy not in warmed:
+        if (kernels := _kernels_of(campaign.terms)) not in warmed:
             # later there may be no file descriptor left to read the compiled kernels with
             campaign.machine.warm()
-            warmed.add(campaign.terms.policy)
+            warmed.add(kernels)
+
+
+def _warm(ledger: Ledger, report: Callable[[str], None]) -> None:
+    """Compile what campaigns need before others are told of this process.
+
+    Otherwise the first take-over would compile it, while all campaigns wait.
+    """
+    warmed: set[object] = set()
+    for account in ledger.accounts()[-MOST_WARMED:]:
+        first = ledger.first(account.key)
+        try:
+            terms = Terms.from_json((first and first.detail) or b"")
+            if (kernels := _kernels_of(terms)) not in warmed:
+                report(terms.name)
+                terms.machine().warm()
+                warmed.add(kernels)
+        except (BccbError, LookupError, TypeError, ValueError) as error:
+            # whoever takes it over says what is wrong with it
+            logger.warning("nothing was compiled for campaign %s: %s", account.id, error)
+
+
+def _kernels_of(terms: Terms) -> object:
+    """What decides which kernels a campaign needs: all other terms are values that they read."""
+    return terms.policy, terms.outcome
 
 
 @contextmanager
@@ -127,7 +160,7 @@ def serve(
     membership: Membership | None = None,
 ) -> None:
     """Answer until a signal ends it, and tell a webhook of alerts."""
-    Connection.most = connections_within(raise_descriptors())
+    Connection.most = most_connections(shared=membership is not None)
     metrics = Metrics()
     tell = ignore if webhook is None else Webhook(webhook, metrics).tell
     if membership is None:

@@ -95,11 +95,10 @@ class Spread:
                 return await self._every(b"")
             case "upload_learning":
                 return await self._every(await self._body())
-            case "add_budget":  # to the first one: money moves by itself to where it is spent
-                _told([await self._one(self.cells[0], await self._body())])
-                return await self._view()
+            case "add_budget":
+                return await self._add_budget()
             case "get_report":
-                reports = _told(await self._all(b""))
+                reports = _accepted(await self._all(b""))
                 return json_response(merged_report([REPORTS.decode(each) for each in reports]))
             case "get_explanation":
                 names = f"{self.cells[0]} to {self.cells[-1]}"
@@ -110,7 +109,7 @@ class Spread:
     async def _decided(self) -> Response:
         """The answer of the cell that has made the decision in the path."""
         cell = cell_for(self.request.path_params["decision_id"], self.cells)
-        (answer,) = _told([await self._one(cell)])
+        (answer,) = _accepted([await self._one(cell)])
         return Response(answer, media_type=JSON)
 
     # One cell, or all of them
@@ -135,9 +134,9 @@ class Spread:
     async def _ask(self, ask: Ask, request: Request, cell: str) -> bytes | ProblemError:
         try:
             response = await ask(request)
+            answer = await body_of(response)
         except ProblemError as problem:
             return self._of_whole(problem, cell)
-        answer = await body_of(response)
         if response.status_code < 400:
             return answer
         return self._of_whole(_problem(answer), cell)
@@ -154,9 +153,14 @@ class Spread:
         """Ask all cells, each of which answers with itself."""
         return _campaign(await self._all(body))
 
-    async def _view(self) -> Response:
-        """The campaign, after a cell of it has changed."""
-        return _campaign(await asyncio.gather(*(self._look(cell) for cell in self.cells)))
+    async def _add_budget(self) -> Response:
+        """Add money to the first cell: it moves by itself to where it is spent.
+
+        The others are looked at before. So what is refused has added nothing.
+        """
+        body, (first, *others) = await self._body(), self.cells
+        looks = _accepted(await asyncio.gather(*(self._look(cell) for cell in others)))
+        return _campaign([await self._one(first, body), *looks])
 
     async def _look(self, cell: str) -> bytes | ProblemError:
         scope = self._for(cell, b"").scope
@@ -175,7 +179,7 @@ class Spread:
         single = body.lstrip()[:1] != b"["
         parts = None if single else await self._cut_list(body)
         if parts is None:  # one, or what cannot be read: any cell refuses that
-            (answer,) = _told([await self._one(self._cell_of(body), body)])
+            (answer,) = _accepted([await self._one(self._cell_of(body), body)])
             return Response(answer, media_type=JSON)
         items: dict[int, bytes] = {}
         for part, answer in (await self._parts(parts, _placed_row)).items():
@@ -213,17 +217,17 @@ class Spread:
         body = await self._body()
         parts = await self._cut_columns(body)
         if parts is None:
-            (answer,) = _told([await self._one(self.cells[0], body)])
+            (answer,) = _accepted([await self._one(self.cells[0], body)])
             return Response(answer, media_type=JSON)
         answers = await self._parts(parts, _placed_column)
         size = sum(len(part.items) for part in parts.values())
         merged = {name: [Raw()] * size for name in COLUMNS_OF_USERS}
         for cell, answer in answers.items():
-            told = COLUMNS.decode(answer)
+            made = COLUMNS.decode(answer)
             for name, column in merged.items():
-                for i, value in zip(parts[cell].items, getattr(told, name), strict=True):
+                for i, value in zip(parts[cell].items, getattr(made, name), strict=True):
                     column[i] = value
-        return json_response({**merged, "act": told.act})
+        return json_response({**merged, "act": made.act})
 
     async def _cut_columns(self, body: bytes) -> Parts | None:
         """The same for columns; None where one is no list, or not as long as the others."""
@@ -315,10 +319,10 @@ def _renamed(problem: ProblemError, detail: str, field: str) -> ProblemError:
 
 
 def _campaign(answers: Sequence[bytes | ProblemError]) -> Response:
-    return json_response(merged_campaign([CAMPAIGNS.decode(each) for each in _told(answers)]))
+    return json_response(merged_campaign([CAMPAIGNS.decode(each) for each in _accepted(answers)]))
 
 
-def _told(answers: Sequence[bytes | ProblemError]) -> list[bytes]:
+def _accepted(answers: Sequence[bytes | ProblemError]) -> list[bytes]:
     """The answers, if none of them is a refusal; otherwise the worst of these is raised."""
     refused = [each for each in answers if isinstance(each, ProblemError)]
     if refused:
@@ -328,6 +332,6 @@ def _told(answers: Sequence[bytes | ProblemError]) -> list[bytes]:
 
 def _problem(answer: bytes) -> ProblemError:
     """The refusal of another replica."""
-    told = PROBLEMS.decode(answer)
-    field = None if told.field is UNSET else told.field
-    return ProblemError(told.status, told.type.removeprefix(PROBLEM), told.detail, field)
+    given = PROBLEMS.decode(answer)
+    field = None if given.field is UNSET else given.field
+    return ProblemError(given.status, given.type.removeprefix(PROBLEM), given.detail, field)

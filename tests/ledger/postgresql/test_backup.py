@@ -92,6 +92,20 @@ def test_a_ledger_in_the_first_schema_of_a_database_is_restored_as_documented(
         assert restored.accounts() == accounts
 
 
+def test_the_tables_of_others_in_the_database_are_kept_whole(tmp_path: Path) -> None:
+    server().run("CREATE DATABASE shared_one")
+    url = server().url("shared_one")
+    server().run("CREATE SCHEMA theirs", url)
+    server().run("CREATE TABLE theirs.replicas AS SELECT 'mine' AS name", url)
+    with closing(PostgresqlLedger(url)) as ledger:
+        with closing(ledger.replicas()) as replicas:
+            replicas.beat("a", "a", "1", leaving=False)
+        ledger.back_up(tmp_path / "backup")
+    restored = server().restored(tmp_path / "backup", url.replace("/shared_one", "/postgres"))
+    assert server().run("SELECT name FROM theirs.replicas", restored) == [("mine",)]
+    assert server().run("SELECT id FROM replicas", restored) == []
+
+
 def test_a_password_is_not_among_the_arguments(
     ledger: PostgresqlLedger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

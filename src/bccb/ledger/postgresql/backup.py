@@ -32,12 +32,12 @@ def _dump(session: Session, program: str, schema: str, draft: Path) -> None:
     parameters = parameters_of(session.url)
     password = parameters.pop("password", None)  # others can see the arguments of a process
     quoted = schema.replace('"', '""')
-    # asked for by name, the first schema would be made anew, which a new database has already
+    # asked for by name, the first schema would be created again, which a new database has already
     only = [] if schema == "public" else [f'--schema="{quoted}"']
     ran = subprocess.run(
         [
             *(program, "--format=custom", "--no-owner", "--no-privileges", *only),
-            *("--exclude-table-data=*.replicas", "--no-password", f"--file={draft}"),
+            *(f'--exclude-table-data="{quoted}".replicas', "--no-password", f"--file={draft}"),
             f"--dbname={conninfo.make_conninfo(**parameters)}",
         ],
         env={**os.environ, **({} if password is None else {"PGPASSWORD": password})},

@@ -1,4 +1,4 @@
-"""A session: one connection, made anew when it was lost, whose errors are those of the port."""
+"""A session: one connection, opened again when it was lost, whose errors are those of the port."""
 
 from __future__ import annotations
 
