@@ -83,6 +83,7 @@ def test_money_moves_between_replicas_under_load_and_whoever_ends(cluster: Clust
     treated = 0
     for begin in range(0, 400, 10):
         if begin == 200:
+            until(lambda: cluster.done(0, "GET", f"{hot}.0")["budget"] != "100.00")
             cluster.servers[2].kill()
         some, replica = users(ids[begin : begin + 10]), begin // 10 % 2
         answers = cluster.done(replica, "POST", f"{hot}/decisions", some)
