@@ -83,3 +83,14 @@ def test_a_server_that_is_not_there_is_one_sentence_without_a_password() -> None
     (message,) = ran.stderr.splitlines()
     assert message.startswith("error: cannot open the ledger postgresql://shop@127.0.0.1:1/none: ")
     assert SECRET not in ran.stderr
+
+
+def test_a_ledger_that_is_served_is_not_folded_again(served: Server, place: str) -> None:
+    _, opened = served.call("POST", "/v1/campaigns", TREAT_ALL)
+    refused = bccb("ledger", "refold", place, opened["id"])
+    assert refused.returncode == 2
+    assert "serves the ledger" in " ".join(refused.stderr.split())
+    assert SECRET not in refused.stderr
+    served.call("POST", f"/v1/campaigns/{opened['id']}/decisions", user("u"))
+    served.stop()
+    assert bccb("ledger", "refold", place, opened["id"]).returncode == 0

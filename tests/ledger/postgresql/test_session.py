@@ -22,6 +22,7 @@ from bccb.ledger.port import (
     LedgerError,
     Mark,
     RefusedError,
+    Snapshot,
     concerns_all,
 )
 from bccb.ledger.postgresql import connection as connections
@@ -310,3 +311,14 @@ def test_a_refusal_does_not_quote_the_row(ledger: PostgresqlLedger) -> None:
         ledger.commit()
     assert "a-users-id" not in str(raised.value)
     assert raised.value.__cause__ is None
+
+
+def test_an_older_version_does_not_replace_the_first_snapshot_of_a_newer_one(
+    ledger: PostgresqlLedger,
+) -> None:
+    newer, older = Snapshot(1, "2", 1, b"newer", 8), Snapshot(1, "1", 0, b"older", 9)
+    for snapshot in (older, newer, older):
+        ledger.begin()
+        ledger.keep(1, snapshot)
+        ledger.commit()
+    assert ledger.snapshot(1) == ledger.origin(1) == newer
