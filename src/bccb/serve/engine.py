@@ -17,19 +17,18 @@ import logging
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from itertools import groupby
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from bccb.ledger.port import ConflictError, DamagedError, LedgerError, concerns_all
 from bccb.serve.alerts import Tell, Watch, ignore
 from bccb.serve.books import Books
-from bccb.serve.decisions import Asked, decide
 from bccb.serve.fits import Fits
 from bccb.serve.forwarding import Forwarder
+from bccb.serve.jobs import Command, Job, deliver, results_of
 from bccb.serve.metrics import Metrics
 from bccb.serve.moves import Moves
 from bccb.serve.outcomes import sweep
@@ -38,7 +37,6 @@ from bccb.serve.work import AT_ONCE, INLINE, LONG
 
 T = TypeVar("T")
 Clock: TypeAlias = Callable[[], int]
-Command: TypeAlias = Callable[[Books, int], Any] | Asked  # decisions are made together
 
 LONGEST_QUEUE = 10_000  # requests; those beyond it are refused at once
 MOST_AT_ONCE = 512  # requests in one commit
@@ -60,15 +58,6 @@ def wall_clock() -> int:
 
 class PausedError(LedgerError):
     """The ledger has just failed, and is not tried again yet."""
-
-
-class Job(NamedTuple):
-    """A command that waits, and where its result goes."""
-
-    command: Command
-    future: asyncio.Future[Any]
-    seconds: float  # an estimate of how long it takes
-    campaign: str | None  # which others may have moved on, in a shared ledger
 
 
 class Engine:
@@ -158,7 +147,7 @@ class Engine:
                 next_tick = time.monotonic() + (0.0 if more else TICK)
             jobs = self._take()
             if jobs:
-                _deliver(jobs, await self._results(jobs))
+                deliver(jobs, await self._results(jobs))
 
     def _wake_up(self) -> None:
         """There is something to do; from any thread."""
@@ -312,7 +301,7 @@ class Engine:
 
     def _do_all(self, jobs: list[Job], at: int) -> list[Any]:
         self._follow({job.campaign for job in jobs if job.campaign is not None})
-        return _results(self.books, at, jobs)
+        return results_of(self.books, at, jobs)
 
     def _follow(self, campaigns: Collection[str]) -> None:
         """Read again what was abandoned, and what others may have moved on; both may take long."""
@@ -398,33 +387,3 @@ class Engine:
             logger.error("nothing was done: %s", error, exc_info=error)
         self.metrics.failures.inc()
         self.books.abandon(failed=True)
-
-
-def _results(books: Books, at: int, jobs: list[Job]) -> list[Any]:
-    """The results of commands, or their refusals."""
-    results: list[Any] = []
-    for asked, group in groupby(jobs, lambda job: isinstance(job.command, Asked)):
-        commands: list[Any] = [job.command for job in group]
-        results += (decide if asked else _one_by_one)(books, at, commands)
-    return results
-
-
-def _one_by_one(
-    books: Books, at: int, commands: list[Callable[[Books, int], Any]]
-) -> Iterator[Any]:
-    """The result of each command, or its refusal."""
-    for command in commands:
-        try:
-            yield command(books, at)
-        except ProblemError as problem:
-            yield problem
-
-
-def _deliver(jobs: list[Job], results: list[Any]) -> None:
-    for job, result in zip(jobs, results, strict=True):
-        if job.future.done():  # the client has gone
-            continue
-        if isinstance(result, ProblemError):
-            job.future.set_exception(result)
-        else:
-            job.future.set_result(result)

@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 
 from bccb.serve.books import Books
 from bccb.serve.decisions import Asked, Made, check
-from bccb.serve.engine import Command, Engine
+from bccb.serve.engine import Engine
+from bccb.serve.jobs import Command
 from bccb.serve.outcomes import Reports, plan
 from bccb.serve.outcomes import observe as record
 from bccb.serve.problem import ProblemError
