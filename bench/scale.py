@@ -255,22 +255,19 @@ def show(samples: Samples, sizes: Sizes, out: Console) -> None:
 
 
 def _cells(order: Order, rounds: list[tuple[Round, float]], plain: Any, sizes: Sizes) -> list[str]:
-    def middle(figures: Sequence[float]) -> float:
-        return median(figures)
-
     ratio = median(
         one.items / one.seconds / (other.items / other.seconds)
         for (one, _), (other, _) in zip(rounds, plain, strict=True)
     )
     return [
         f"{sizes.campaigns}" if order.campaigns == MANY else "1",
-        f"{middle([one.items / one.seconds for one, _ in rounds]):,.0f}",
+        f"{median([one.items / one.seconds for one, _ in rounds]):,.0f}",
         f"{ratio:.2f}",
-        f"{middle([one.p50 for one, _ in rounds]) * 1e3:.1f}",
-        f"{middle([one.p99 for one, _ in rounds]) * 1e3:.1f}",
-        f"{middle([one.busy for one, _ in rounds]):.0%}",
-        f"{middle([one.server for one, _ in rounds]):.0%}",
-        f"{middle([database for _, database in rounds]):.0%}",
+        f"{median([one.p50 for one, _ in rounds]) * 1e3:.1f}",
+        f"{median([one.p99 for one, _ in rounds]) * 1e3:.1f}",
+        f"{median([one.busy for one, _ in rounds]):.0%}",
+        f"{median([one.server for one, _ in rounds]):.0%}",
+        f"{median([database for _, database in rounds]):.0%}",
     ]
 
 
