@@ -191,8 +191,8 @@ def test_a_caused_conversion_costs_about_what_the_cap_allows(kind: str, most: fl
     for seed in (1, 2, 3):
         world = make_world(kind, 100_000, seed)
         cap = 0.5 / exhausting_price(world.effects, world.costs, 0.05)
-        given = {"charge": "treatment", "budget": 5_000.0, "horizon": 100_000, "seed": seed}
-        run = live(made(**given, cost_cap=round(cap, 6)), world)
+        given: dict[str, Any] = {"charge": "treatment", "horizon": 100_000, "seed": seed}
+        run = live(made(budget=5_000.0, cost_cap=round(cap, 6), **given), world)
         spend, worth = spend + run.spend, worth + cap * run.value
     assert spend <= most * worth
 
