@@ -16,6 +16,7 @@ from bccb.evaluate.live import best, live, outcomes_in, value_of
 from bccb.kernels import counts as count
 from bccb.kernels.trace import view_trace
 from bccb.money import MICROS
+from bccb.pacers.budget_forecast import exhausting_price
 from bccb.policy import Policy, from_bytes
 
 POLICIES = ("pooled-bayes", "bccb", "uplifting-bandit", "cheapest-first")
@@ -160,20 +161,40 @@ def test_with_a_cap_nothing_dearer_is_bought_and_money_is_left() -> None:
     assert 0.0 < policy.spent < 250.0
 
 
-def test_while_the_cap_binds_no_more_is_spent_at_random_than_by_the_rule() -> None:
-    """Otherwise decisions at random would pay any price for what they happen to cause."""
-    world = make_world("common", 1_000, 6)
-    given: dict[str, Any] = {
-        "charge": "treatment",
-        "budget": 300.0,
-        "horizon": 1_000,
-        "reserve": 0.5,
-    }
-    free, capped = made(**given), made(**given, cost_cap=0.01)
-    for policy in (free, capped):
-        live(policy, world)
-    assert free.explored > 30.0
-    assert capped.explored <= capped.spent - capped.explored + 1.0
+@pytest.mark.parametrize("name", ["pooled-bayes", "pooled-trees"])
+@pytest.mark.parametrize("charge", ["treatment", "conversion"])
+def test_where_nothing_is_worth_the_cap_learning_that_costs_little(name: str, charge: str) -> None:
+    world = make_world("common", 2_000, 6)
+    given: dict[str, Any] = {"charge": charge, "budget": 600.0, "horizon": 2_000}
+    capped = made(name, **given, cost_cap=1e-4)
+    live(capped, world)
+    assert capped.spent <= 0.01 * 600.0 + world.costs.max()
+    assert capped.explored > 0.002 * 600.0  # and it did try
+
+
+def test_while_the_cap_binds_the_cheapest_are_tried() -> None:
+    world, n = make_world("common", 10_000, 6), 10_000
+    policy = made(charge="treatment", budget=500.0, horizon=n, cost_cap=1e-4)
+    outcomes, paid = outcomes_in(world), []
+    for i in range(n):
+        decision = policy.decide(world.features[i], cost=world.costs[i])
+        policy.observe(decision, outcomes[i, decision.action])
+        paid += [decision.cost] if decision.action else []
+    assert len(paid) > 30
+    assert np.mean(paid) < np.quantile(world.costs, 0.05)
+
+
+@pytest.mark.parametrize(("kind", "most"), [("against", 4.0), ("additive", 1.1), ("linear", 1.1)])
+def test_a_caused_conversion_costs_about_what_the_cap_allows(kind: str, most: float) -> None:
+    """In *against* it was 12 times that while nobody was tried: nothing was learned."""
+    spend = worth = 0.0
+    for seed in (1, 2, 3):
+        world = make_world(kind, 100_000, seed)
+        cap = 0.5 / exhausting_price(world.effects, world.costs, 0.05)
+        given: dict[str, Any] = {"charge": "treatment", "horizon": 100_000, "seed": seed}
+        run = live(made(budget=5_000.0, cost_cap=round(cap, 6), **given), world)
+        spend, worth = spend + run.spend, worth + cap * run.value
+    assert spend <= most * worth
 
 
 @pytest.mark.parametrize("cap", [0.0, -1.0, float("nan"), 1e12])

@@ -74,6 +74,29 @@ def test_probability_is_the_frequency_over_many_seeds(
 
 
 @one_and_two_treatments
+@pytest.mark.parametrize("reserve", [0.01, 0.4])
+def test_probability_is_the_frequency_while_the_cap_binds(
+    treatments: int, reserve: float, sized: Sized
+) -> None:
+    policy = fresh(treatments, reserve=reserve, width=1.0, cost_cap=0.3, budget=2_000.0)
+    repeats, tried = sized(4_000, 150), 0.0
+    for stage in range(4):
+        drive(policy, 40, seed=stage)
+        x, costs, _ = users(1, treatments, seed=50 + stage)
+        for cost in (costs[0], costs[0] / 10.0):
+            result = shares(policy, x[0], cost, repeats)
+            decision = policy.decide(x[0], cost)
+            expected = chances(decision, treatments)
+            assert decision.price == pytest.approx(1.0 / 0.3)
+            assert expected.sum() == pytest.approx(1.0, abs=1e-9)
+            assert expected[0] >= reserve / 2.0 - 1e-12  # whatever is tried, some are left alone
+            error = np.sqrt(expected * (1 - expected) / repeats)
+            assert (np.abs(result - expected) <= 4.5 * error + 1e-9).all()
+            tried = max(tried, expected[1:].sum())
+    assert tried > 0.7  # far beyond a small reserve
+
+
+@one_and_two_treatments
 def test_every_affordable_action_keeps_its_share_of_the_reserve(treatments: int) -> None:
     policy, reserve = fresh(treatments, reserve=0.2), 0.2
     x, costs, outcomes = users(300, treatments)

@@ -59,6 +59,10 @@ from bccb.types import Floats, Ints
 REFUSED = -1  # instead of an action: nothing was changed
 RECENT = 2_000  # rows at the end of a history from which the pacer learns
 MOST_AT_RANDOM = 0.5  # the largest share treated where the choice is random
+EVERY_SECOND = MOST_AT_RANDOM + 1e-9  # the same, with the rounding of a sum of rates
+LEAST_SHARE = 1e-9  # of random decisions: rates in units of a smaller one would overflow
+STEEP = 6  # the power of a cost at which fewer are tried who cost more
+MOST_TRIED = 0.9  # the largest share treated to learn who is worth the cost cap
 RESERVED = 1 << 20  # the lane of the draw for a random choice, beyond those of explorers
 REHEARSAL = 1 << 60  # number of the draws for those rows: no decision has it
 
@@ -154,8 +158,8 @@ def propose(
     time = max(T - counts[count.SINCE], 1)
     lam = price(parts.pacer, expected / counts[count.PLANNED], (T - t) / time)
     least = count.least_price(counts) / unit_of(parts.amounts)
-    if lam < least:  # the cap binds: at random no more is spent than the rule itself spends
-        lam, to_come = least, min(to_come, count.chosen(counts) / MICROS / max(t - 1, 1))
+    tries = lam < least and t > 1  # the cap binds; before the first user there is no price to tell
+    lam = max(lam, least)
     see(parts.scaler, x)
     prepare(parts.scaler, x, space.z)
     ready = predict(parts.estimator, space.z, space.effect, trace.spread)
@@ -179,14 +183,18 @@ def propose(
         score = 0.0
     action = best if score > 0.0 else 0
     share = reserve(parts.explorer)
-    spread_evenly(trace, space.costs, to_come if share > 0.0 else 0.0)
+    if tries and share > LEAST_SHARE:
+        try_the_cheapest(trace, space.costs, count.reach(counts), share)
+    else:
+        spread_evenly(trace, space.costs, to_come if share > 0.0 else 0.0)
     drawn = uniform(key_of(seed, t, RESERVED), 0) if share > 0.0 else 1.0
-    if drawn < share:
+    at_random = drawn < random_share(share, trace.even)
+    if at_random:
         action = named(trace.even, drawn / share)
     if action > 0:
         cost = round(space.costs[action - 1] * MICROS)
         counts[count.PROPOSED] += cost
-        counts[count.EXPLORED] += cost if drawn < share else 0
+        counts[count.EXPLORED] += cost if at_random else 0
         if counts[count.CHARGE] == count.ON_CONVERSION:
             counts[count.OFFERED] += costs[action - 1]
     return action, lam, score
@@ -206,8 +214,37 @@ def spread_evenly(trace: Trace, costs: Floats, to_come: float) -> None:
 
 
 @jit
+def try_the_cheapest(trace: Trace, costs: Floats, reach: float, share: float) -> None:
+    """Write rates for a random choice while the cost cap binds: most who cost below ``reach``.
+
+    Who is cheap tells as much about effects as anybody, for the least money, and is worth the cap
+    at the smallest effect. Rates are in units of the ``share``, since more are tried than it holds.
+    """
+    K, most = costs.shape[0], min(MOST_TRIED, 1.0 - MOST_AT_RANDOM * share)
+    for k in range(K):
+        near = (reach / costs[k]) ** STEEP
+        affordable = trace.margin[k] > -math.inf
+        trace.even[k] = min(near, most) / K / share if affordable else 0.0
+
+
+@jit
+def random_share(share: float, even: Floats) -> float:
+    """The share of users like this one who are decided on at random, at these rates.
+
+    It is ``share``, or what the rates need so that share / 2 is still left alone.
+    """
+    total = 0.0
+    for k in range(even.shape[0]):
+        total += even[k]
+    return share if total <= EVERY_SECOND else share * (MOST_AT_RANDOM + total)
+
+
+@jit
 def named(even: Floats, drawn: float) -> int:
-    """The action that a number drawn from [0, 1) names: treatment k at its rate, otherwise 0."""
+    """The action that a number drawn from [0, 1) names: treatment k at its rate, otherwise 0.
+
+    Where the rates need a larger share of decisions, the number may be above 1.
+    """
     for k in range(even.shape[0]):
         drawn -= even[k]
         if drawn < 0.0:
@@ -388,12 +425,14 @@ def probability(d: int, K: int, trace: Floats, action: int) -> float:
     left = view_trace(trace, d, K, trace.shape[0] - d - 3 * K - 1)
     explorer = view_explorer(left.explorer, d, K)
     best = chance(explorer, left.margin, left.spread, left.ready[0] > 0.0, action)
-    share, even = reserve(explorer), 1.0
+    share = reserve(explorer)
+    at_random = random_share(share, left.even)
+    even = at_random / share if share > 0.0 else 0.0
     for k in range(K):
         even -= left.even[k]
     if action > 0:
         even = left.even[action - 1]
-    return (1.0 - share) * best + share * even
+    return (1.0 - at_random) * best + share * even
 
 
 @jit

@@ -9,6 +9,7 @@ A share ``reserve`` of the decisions is made at random. They treat at a rate tha
 evenly, but at most every second user. So every user is left alone with a probability of at least
 reserve / 2, and the log shows what its own treatments caused. Every user is treated with a
 probability of about reserve x (money per user to come) / cost, which is low where money is scarce.
+While a cost cap binds, up to nine in ten of the cheapest users are treated at random instead.
 
 A treatment one standard error above the price is given with probability Phi(1):
 

@@ -17,6 +17,12 @@ EARLIER = 16  # of them in versions without a cap and a charge
 MOST_USERS, MOST_FEATURES, MOST_TREATMENTS = 2**53, 100_000, 1_000
 MOST_MEMORY = 100_000_000  # float64 numbers of a policy, 800 MB
 
+# What may be spent to learn who is worth the cost cap, while it binds
+LEARNING = 0.01  # of the budget, all of it by half time
+AT_FIRST = 0.3  # of that
+SURPLUS = 0.25  # of what the rule itself spent: on average it pays well below the cap
+FARTHEST = 20.0  # times the money per user: the cost that is within reach while none of it is spent
+
 NO_CAP = 0  # instead of the micros that one more conversion may cost
 ON_TREATMENT, ON_CONVERSION = range(2)  # when a cost is charged
 NOT_LEARNED = -1  # instead of a number of rows: history must be learned before the first decision
@@ -67,9 +73,17 @@ def delivery(counts: Ints) -> float:
 
 
 @jit
-def chosen(counts: Ints) -> int:
-    """The micros that were proposed by the rule, and not at random."""
-    return int(counts[PROPOSED] - counts[EXPLORED])
+def reach(counts: Ints) -> float:
+    """The cost, in currency, below which users are tried while the cost cap binds.
+
+    It falls as the allowance for that is spent, so that it settles where as much is spent as comes
+    in, whatever users cost, and the cheapest are tried.
+    """
+    allowed, time = LEARNING * counts[BUDGET], max(counts[HORIZON] - counts[SINCE], 1)
+    passed = min(AT_FIRST + 2.0 * (counts[NUMBER] - counts[SINCE]) / time, 1.0)
+    surplus = SURPLUS * (counts[PROPOSED] - counts[EXPLORED])
+    left = (passed * allowed + surplus - counts[EXPLORED]) / allowed
+    return float(FARTHEST * min(max(left, 0.0), 1.0) * counts[PLANNED] / 1e6 / time)
 
 
 @jit

@@ -92,7 +92,7 @@ COLUMNS: Mapping[str, Column] = MappingProxyType(
         "at_once": Column("share of the oracle's value, all outcomes known at once"),
         "earlier": Column("the same, zeros learned when the window ends"),
         "ageing": Column("the same, with evidence that ages"),
-        "gain": Column("ageing less earlier"),
+        "gain": Column("ageing less earlier, or amounts less rates"),
         "kept": Column("ageing as a share of at once"),
         "whole_cost": Column("share of the oracle's value, by the whole cost of a treatment"),
         "expected_cost": Column("the same, by what a treatment is expected to be charged"),
