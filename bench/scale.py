@@ -36,12 +36,13 @@ from bench.service.process import Server
 
 EXAMPLES = """\
 examples:
-  python -m bench.scale                     all of it, about eight minutes
+  python -m bench.scale                     all of it, about twelve minutes
   python -m bench.scale --quick             a few seconds: every row, rough figures
   python -m bench.scale --out scale.json    with every round in a file
 """
 REPLICAS = (1, 2, 3)
 CONNECTIONS = 24
+WIDE = 110  # characters of the table, also where a terminal is not known
 COLUMNS = (
     "campaign, sequence, at, kind, decision, number, action, money, price, probability, "
     "remaining, detail, seal"
@@ -164,12 +165,17 @@ class Inserts:
 
 
 def orders(sizes: Sizes) -> list[Order]:
-    """What is sent: single decisions and lists, for one campaign and for many."""
+    """What is sent to one campaign and to many: single decisions, lists in rows, and in columns."""
     return [
-        Order("decisions", campaigns, size, CONNECTIONS, seconds=sizes.seconds)
+        Order(kind, campaigns, size, CONNECTIONS, seconds=sizes.seconds)
         for campaigns in (ONE, MANY)
-        for size in (1, LIST)
+        for kind, size in (("decisions", 1), ("decisions", LIST), ("columns", LIST))
     ]
+
+
+def _plain(order: Order) -> Order:
+    """What plain inserts are measured with: the same rows, however they are asked for."""
+    return replace(order, kind="decisions", campaigns=ONE)
 
 
 Samples = dict[tuple[str, Order], list[tuple[Round, float]]]
@@ -200,7 +206,7 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Samples:
         for order in wanted * sizes.rounds:
             for one in contestants:
                 progress.update(bar, description=f"{one.name}, {what(order)}")
-                if not (isinstance(one, Inserts) and order.campaigns == MANY):
+                if not isinstance(one, Inserts) or order == _plain(order):
                     samples.setdefault((one.name, order), []).append(one.run(order))
                 progress.advance(bar)
     return samples
@@ -249,7 +255,7 @@ def show(samples: Samples, sizes: Sizes, out: Console) -> None:
     ):
         table.add_column(column, justify="right", no_wrap=True)
     for (name, order), rounds in samples.items():
-        plain = samples.get(("psycopg alone", replace(order, campaigns=ONE)))
+        plain = samples.get(("psycopg alone", _plain(order)))
         table.add_row(name, what(order), *_cells(order, rounds, plain, sizes))
     out.print(table)
 
@@ -294,7 +300,9 @@ def main(arguments: list[str] | None = None) -> None:
         Progress(console=Console(stderr=True), transient=True) as progress,
     ):
         samples = measure(sizes, Path(name), progress)
-    show(samples, sizes, Console())
+    console = Console()
+    console.width = max(console.width, WIDE)
+    show(samples, sizes, console)
     if options.out is not None:
         rounds = [
             {
