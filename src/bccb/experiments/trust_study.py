@@ -134,7 +134,7 @@ def _run_apart(apart: Mapping[str, Mapping[str, Any]]) -> list[str]:
     for name, setup in apart.items():
         titles.setdefault((setup["seeds"], setup["middle"]), []).append(TRUST[name].title)
     return [
-        f"Run apart, with `--seeds {seeds}` and up to {middle:,} users: {'; '.join(each)}."
+        f"Run apart, with `--seeds {seeds}` and up to {middle:,} users: *{'*, *'.join(each)}*."
         for (seeds, middle), each in titles.items()
     ]
 

@@ -115,7 +115,7 @@ def _load(books: Books, report: Callable[[str], None]) -> None:
 
 
 def _warm(ledger: Ledger, report: Callable[[str], None]) -> None:
-    """Compile what campaigns need before others are told of this process.
+    """Compile what campaigns need before other replicas know this process.
 
     Otherwise the first take-over would compile it, while all campaigns wait.
     """
