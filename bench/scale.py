@@ -42,7 +42,7 @@ examples:
 """
 REPLICAS = (1, 2, 3)
 CONNECTIONS = 24
-WIDE = 110  # characters of the table, also where a terminal is not known
+WIDE = 126  # characters of the table, also where a terminal is not known
 COLUMNS = (
     "campaign, sequence, at, kind, decision, number, action, money, price, probability, "
     "remaining, detail, seal"
