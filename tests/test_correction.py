@@ -10,6 +10,7 @@ import pytest
 import bccb
 from bccb.errors import InputError, StateError
 from bccb.kernels import counts as count
+from bccb.kernels.amounts import AMOUNTS, unit_of
 from bccb.measured import Measure
 from bccb.policy import Policy, from_bytes
 
@@ -168,3 +169,45 @@ def test_what_was_measured_is_corrected_to_the_last_digits() -> None:
     late.correct(2, False, 10.0, 0.0, 0.4)
     late.end(1, True, 30.0, 0.4)
     assert (late.users, late.without, late.conversions) == (2, 0.0, 30.0 / 50.0)
+
+
+@pytest.mark.parametrize("outcome", ["conversion", "amount"])
+def test_a_policy_whose_outcomes_were_all_taken_back_can_be_kept(outcome: str) -> None:
+    """Sums from which as much was taken as was added may be below 0 by rounding."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        policy = make(seed=seed, outcome=outcome, reserve=0.2)
+        size = 20.0 if outcome == "amount" else 1.0
+        made = [policy.decide(rng.normal(size=2), cost=0.5, at=0.0) for _ in range(60)]
+        for decision in made:
+            policy.observe(decision, size * rng.random(), at=1.0)
+        for decision in made:
+            policy.correct(decision, 0.0, at=2.0)
+        again = from_bytes(policy.to_bytes())
+        assert again.to_bytes() == policy.to_bytes()
+        assert again.caused() == policy.caused()
+
+
+def test_amounts_that_were_corrected_are_worth_what_they_are() -> None:
+    """Those who report twice the amount at first end where others are."""
+    values = []
+    for factor in (1.0, 2.0):
+        rng, policy = np.random.default_rng(1), make(outcome="amount", budget=500.0)
+        made = [(policy.decide(rng.normal(size=2), cost=0.5, at=0.0), i) for i in range(60)]
+        amounts = rng.uniform(40.0, 60.0, 60)
+        for decision, i in made:
+            policy.observe(decision, factor * amounts[i], at=1.0)
+        for decision, i in made if factor != 1.0 else ():
+            policy.correct(decision, amounts[i], at=2.0)
+        for _ in range(60):
+            decision = policy.decide(rng.normal(size=2), cost=0.5, at=3.0)
+            policy.observe(decision, rng.uniform(40.0, 60.0), at=3.0)
+        values.append(unit(policy))
+    assert values[1] == pytest.approx(values[0], rel=0.1)
+
+
+def unit(policy: Policy) -> float:
+    """The typical amount, as the policy has learned it."""
+    begin = policy.counts[count.AT_AMOUNTS]
+    memory = policy.memory[begin : policy.counts[count.END]]
+    return unit_of(AMOUNTS.view(memory, policy.features, policy.treatments))

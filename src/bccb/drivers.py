@@ -25,6 +25,7 @@ from bccb.kernels.slots import (
     amount_of,
     chance,
     charged_share,
+    correct_amount,
     correct_in_store,
     explore,
     fit_is_due,
@@ -42,7 +43,6 @@ from bccb.kernels.slots import (
     rate_of,
     reserve,
     unit_of,
-    unlearn_amount,
     view_amounts,
     view_estimator,
     view_explorer,
@@ -365,8 +365,7 @@ def amend(
         learn_estimator(parts.estimator, z, action, gain, 0.0)
         learn_explorer(parts.explorer, action, gain, 0.0)
         correct_in_store(parts.store, counts[count.SEED], user, gain_of(y))
-    unlearn_amount(parts.amounts, z, action, was)
-    learn_amount(parts.amounts, z, action, y)
+    correct_amount(parts.amounts, z, action, was, y)
 
 
 @jit

@@ -48,6 +48,7 @@ from bccb.types import Floats, Ints
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 ALPHA = 0.025  # on each side
+ROUNDING = 1e-6  # of sums from which outcomes were taken back
 GRID = 16  # values of l above zero, and as many below
 STEPS = 0.5 ** (np.arange(GRID) / 2.0)
 LOG_WEIGHTS = -np.log(np.arange(1, GRID + 1) * (1.0 / np.arange(1, GRID + 1)).sum())
@@ -100,12 +101,13 @@ class Measure:
             return
         before, after = (min(max(y / self.largest, 0.0), 1.0) for y in (was, outcome))
         if treated:
-            self.conversions += after - before
+            self.conversions = min(max(self.conversions + after - before, 0.0), self.treated)
             return
         p = np.array([[min(max(alone, self.least), 1.0)]])
         for y, sign in ((before, -1.0), (after, 1.0)):
             self.logs += sign * self._logs(p, np.array([[y]]))
             self.without += sign * float((1.0 - p[0, 0]) / p[0, 0] * y)
+        self.without = max(self.without, 0.0)  # a difference may be below by rounding
 
     def drop(self, number: int, treated: bool) -> None:
         """Leave out a user whose decision was not carried out."""
@@ -210,8 +212,8 @@ def _are_sound(sums: Floats, late: Floats, states: Bytes) -> bool:
     return (
         counted(sums[:4])
         and bool(sums[1:4].sum() <= sums[0])
-        and within(sums[4:5], 0.0, float(sums[1]))
-        and within(sums[5:6], 0.0, LARGE)
+        and within(sums[4:5], -ROUNDING, float(sums[1]) + ROUNDING)
+        and within(sums[5:6], -ROUNDING, LARGE)
         and within(sums[6:], -LARGE, LARGE)
         and bool((states <= CANCELLED).all() and not states[:1].any())  # the first is open
         and within(numbers, sums[0] + 1, sums[0] + len(states))

@@ -189,7 +189,7 @@ def test_tables_that_were_not_run_again_stay_in_the_report(tmp_path: Path) -> No
         "twins": 100,
     }
     apart = intro(merged)[1]
-    assert apart.startswith("Run apart, with `--seeds 100` and up to 100 users: When costs are")
+    assert apart.startswith("Run apart, with `--seeds 100` and up to 100 users: *When costs are")
     kept.write_text(json.dumps(merged))
     again = beside(report_of(8, "twins"), tmp_path)
     assert list(again["apart"]) == ["charged"]

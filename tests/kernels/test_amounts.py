@@ -19,6 +19,7 @@ from bccb.kernels.amounts import (
     Amounts,
     amount_of,
     charged_share,
+    correct_amount,
     learn_amount,
     sound,
     unit_of,
@@ -193,3 +194,40 @@ def test_memory_that_cannot_be_is_told() -> None:
         damaged = memory.copy()
         damaged[at] = value
         assert not sound(damaged, 3, 1), at
+
+
+@pytest.mark.parametrize("factor", [0.5, 2.0])
+@pytest.mark.parametrize("n", [10, 40, 100, 400])
+def test_amounts_that_were_all_corrected_are_as_if_they_had_been_right(
+    n: int, factor: float
+) -> None:
+    """The typical amount at once, and how far amounts vary once as many others came."""
+    rng, right, corrected = np.random.default_rng(n), fresh(), fresh()
+    rows = [(np.append(rng.normal(size=3), 1.0), rng.lognormal(4.0, 0.3)) for _ in range(2 * n)]
+    for z, y in rows[:n]:
+        learn_amount(right, z, 0, y)
+        learn_amount(corrected, z, 0, factor * y)
+    for z, y in rows[:n]:
+        correct_amount(corrected, z, 0, factor * y, y)
+    assert corrected.seen[0] == right.seen[0] == n
+    assert unit_of(corrected) == pytest.approx(unit_of(right), rel=0.25)
+    for z, y in rows[n:]:
+        learn_amount(right, z, 0, y)
+        learn_amount(corrected, z, 0, y)
+    assert unit_of(corrected) == pytest.approx(unit_of(right), rel=0.15)
+    assert corrected.noise[0] > 0.04
+    assert sound(np.concatenate([np.ravel(part) for part in corrected]), 3, 1)
+
+
+def test_amounts_that_all_came_back_leave_a_sound_memory_that_learns_again() -> None:
+    rng, amounts = np.random.default_rng(1), fresh()
+    rows = [(np.append(rng.normal(size=3), 1.0), rng.lognormal(4.0, 0.3)) for _ in range(50)]
+    for z, y in rows:
+        learn_amount(amounts, z, 1, y)
+    for z, y in rows:
+        correct_amount(amounts, z, 1, y, 0.0)
+        assert sound(np.concatenate([np.ravel(part) for part in amounts]), 3, 1)
+    assert amounts.seen[0] == 0.0
+    for z, y in rows:
+        learn_amount(amounts, z, 1, y)
+    assert unit_of(amounts) == pytest.approx(math.exp(4.0 + 0.045), rel=0.3)

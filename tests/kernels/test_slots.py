@@ -16,7 +16,7 @@ SLOTS = {
     "explorer": {"explore", "learn_explorer", "reserve", "chance"},
     "pacer": {"note_arrival", "note_unknown", "forecast", "price"},
     "amounts": {
-        *("view_amounts", "learn_amount", "unlearn_amount"),
+        *("view_amounts", "learn_amount", "correct_amount"),
         *("unit_of", "amount_of", "charged_share"),
     },
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+from collections import defaultdict
 from contextlib import closing
 from itertools import count
 from pathlib import Path
@@ -34,8 +35,8 @@ class Told:
     """A service, what it was asked in an order that a seed determines, and what it answered."""
 
     def __init__(self, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        numbers = count(1)
-        monkeypatch.setattr("secrets.token_hex", lambda size: f"{next(numbers):0{size}}")
+        numbers: dict[int, count[int]] = defaultdict(lambda: count(1))
+        monkeypatch.setattr("secrets.token_hex", lambda size: f"{next(numbers[size]):0{size}}")
         self.random = random.Random(4)
         self.answers: list[tuple[int, str]] = []
         self.service = Service(place)

@@ -38,8 +38,9 @@ CUT = 3.0  # standard deviations at which residuals are cut
 FARTHEST = 5.0  # standard deviations at which features are cut
 REACH = 3.0  # of the logarithm of an amount, relative to the unit
 EARLY, FADING = (8.0, 16.0, 32.0), 0.25  # after so many amounts, what is kept of them
+APART = 2.0  # of the level from the mean logarithm, at most
 SHARE = 0.125  # more rows, and the moments are solved again
-LEAST_AMOUNT, LEAST_NOISE, LEAST_SURPLUS = 1e-6, 1e-6, 1e-3
+LEAST_AMOUNT, LEAST_SURPLUS = 1e-6, 1e-3
 
 
 class Amounts(NamedTuple):
@@ -48,7 +49,7 @@ class Amounts(NamedTuple):
     seen: Annotated[Floats, "1"]  # conversions
     negative: Annotated[Floats, "1"]  # of them
     due: Annotated[Floats, "1"]  # how many must be seen for the moments to be solved again
-    noise: Annotated[Floats, "1"]  # s^2; 0 before the first amount
+    noise: Annotated[Floats, "1"]  # s^2; 0 before the first amount ever
     weight: Annotated[Floats, "1"]  # of the conversions in the moments
     squares: Annotated[Floats, "1"]  # the sum of squared logarithms
     slopes: Annotated[Floats, "d"]  # b
@@ -72,7 +73,7 @@ def sound(memory: Floats, d: int, K: int) -> bool:
         and within(amounts.negative, 0.0, seen)
         and within(memory[:6], 0.0, LARGE)
         and within(memory, -LARGE, LARGE)
-        and (amounts.noise[0] > 0.0) == (seen > 0.0)
+        and (seen == 0.0 or amounts.noise[0] > 0.0)
     )
 
 
@@ -156,8 +157,15 @@ def learn_amount(amounts: Amounts, z: Floats, arm: int, y: float) -> None:
     else:
         log = cut(amounts, z, arm, y)
     add(amounts, z, arm, log, 1.0)
-    if amounts.seen[0] in EARLY:
+    # not once more, where an amount was taken back and another one came
+    if amounts.seen[0] in EARLY and amounts.weight[0] > 0.5 * amounts.seen[0]:
         fade(amounts)
+    solve_if_due(amounts)
+
+
+@jit
+def solve_if_due(amounts: Amounts) -> None:
+    """Solve the moments again, once enough was learned or corrected."""
     if amounts.seen[0] >= amounts.due[0]:
         solve(amounts)
         amounts.due[0] = amounts.seen[0] + max(math.floor(SHARE * amounts.seen[0]), 1.0)
@@ -172,10 +180,38 @@ def unlearn_amount(amounts: Amounts, z: Floats, arm: int, y: float) -> None:
     if y == 0.0 or amounts.seen[0] < 1.0:
         return
     if amounts.seen[0] > EARLY[-1]:
-        add(amounts, z, arm, cut(amounts, z, arm, y), -1.0)
+        add(amounts, z, arm, cut(amounts, z, arm, y), -min(amounts.weight[0], 1.0))
+    amounts.squares[0] = max(amounts.squares[0], 0.0)
     amounts.seen[0] -= 1.0
+    if amounts.seen[0] == 0.0:
+        forget(amounts)  # what rounding has left
     lower = y < 0.0 or amounts.negative[0] > amounts.seen[0]
     amounts.negative[0] -= 1.0 if lower and amounts.negative[0] > 0.0 else 0.0
+    amounts.due[0] = max(amounts.due[0] - 2.0, 0.0)  # this counts towards the next solution
+    solve_if_due(amounts)
+
+
+@jit
+def correct_amount(amounts: Amounts, z: Floats, arm: int, was: float, y: float) -> None:
+    """Learn y in place of an amount that was learned: the row stays, and its logarithm changes.
+
+    Its weight is not known, if it was one of the first: it is taken for the average, so that it is
+    right for all rows together.
+    """
+    if was == 0.0 or y == 0.0 or amounts.seen[0] < 1.0:
+        unlearn_amount(amounts, z, arm, was)
+        learn_amount(amounts, z, arm, y)
+        return
+    before, after = cut(amounts, z, arm, was), cut(amounts, z, arm, y)
+    weight = amounts.weight[0] / amounts.seen[0]
+    write_input(amounts, z, arm)
+    for i in range(amounts.input.shape[0]):
+        amounts.sums[i] += weight * amounts.input[i] * (after - before)
+    amounts.squares[0] = max(amounts.squares[0] + weight * (after**2 - before**2), 0.0)
+    change = (1.0 if y < 0.0 else 0.0) - (1.0 if was < 0.0 else 0.0)
+    amounts.negative[0] = min(max(amounts.negative[0] + change, 0.0), amounts.seen[0])
+    amounts.due[0] -= 1.0
+    solve_if_due(amounts)
 
 
 @jit
@@ -210,7 +246,7 @@ def solve(amounts: Amounts) -> None:
     up to a constant, (log |P| - log |A| - (n + ROWS) log(ROWS NOISE + l'l - theta . X'l)) / 2.
     """
     S, n, theta = amounts.covariance, amounts.weight[0], amounts.input
-    d, m, best, chosen = amounts.slopes.shape[0], S.shape[0], -math.inf, 0
+    d, m, best, chosen, noise = amounts.slopes.shape[0], S.shape[0], -math.inf, 0, 0.0
     for trial in range(len(SPREADS) + 1):
         spread = SPREADS[trial if trial < len(SPREADS) else chosen]
         evidence = -2.0 * d * math.log(spread)
@@ -223,13 +259,20 @@ def solve(amounts: Amounts) -> None:
         for i in range(m):
             theta[i] = row_dot(S, i, amounts.sums)
             left -= theta[i] * amounts.sums[i]
-        amounts.noise[0] = max(left, LEAST_NOISE) / (n + ROWS)
-        evidence -= (n + ROWS) * math.log(amounts.noise[0])
+        if left < 0.5 * ROWS * NOISE:  # residuals below 0: more was taken back than was learned
+            forget(amounts)
+            return
+        noise = left / (n + ROWS)
+        evidence -= (n + ROWS) * math.log(noise)
         if trial < len(SPREADS) and evidence > best:
             best, chosen = evidence, trial
         if trial == len(SPREADS) - 1 and best == -math.inf:
             forget(amounts)
             return
+    if abs(theta[d] - amounts.sums[d] / max(n, 1.0)) > APART and n >= 1.0:
+        forget(amounts)  # features have a mean near 0: the moments are of no rows
+        return
+    amounts.noise[0] = noise
     for i in range(m):
         for j in range(m):
             S[i, j] *= amounts.noise[0]
@@ -276,7 +319,7 @@ def gain_of(y: float) -> float:
 KERNELS = {
     "view_amounts": AMOUNTS.view,
     "learn_amount": learn_amount,
-    "unlearn_amount": unlearn_amount,
+    "correct_amount": correct_amount,
     "unit_of": unit_of,
     "amount_of": amount_of,
     "charged_share": charged_share,

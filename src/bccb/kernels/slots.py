@@ -71,8 +71,8 @@ def learn_amount(amounts: Any, z: Floats, arm: int, y: float) -> None:
 
 
 @jit
-def unlearn_amount(amounts: Any, z: Floats, arm: int, y: float) -> None:
-    """Take back the amount of a conversion that was learned; nothing where there was none."""
+def correct_amount(amounts: Any, z: Floats, arm: int, was: float, y: float) -> None:
+    """Learn y in place of an amount that was learned; 0 stands for no conversion."""
 
 
 @jit
