@@ -388,3 +388,13 @@ def test_cells_come_back_after_a_restart(service: Service, hot: str) -> None:
     assert service.campaign(hot) == before
     assert [service.books.campaign(cell).to_bytes() for cell in cells_of(hot)] == states
     assert service.done(f"{hot}/decisions", [user(id_) for id_ in MIXED]) == answers
+
+
+@pytest.mark.parametrize("action", ["pause", "resume", "close", "budget"])
+def test_what_concerns_the_whole_is_not_done_to_one_cell(
+    service: Service, hot: str, action: str
+) -> None:
+    body = {"add": "1"} if action == "budget" else None
+    assert hot in refused(service.post(f"{hot}.1/{action}", body), 422, "campaign_id")
+    assert {each["status"] for each in cells(service, hot)} == {"running"}
+    assert service.campaign(hot)["budget"] == "100.00"

@@ -202,10 +202,11 @@ def test_a_list_keeps_cells_of_which_some_are_missing() -> None:
 
 
 def test_a_campaign_runs_while_one_of_its_cells_does(service: Service, hot: str) -> None:
-    service.done(f"{hot}.1/pause")  # a cell can be asked by its own id
+    replica = {"bccb-forwarded": "another replica"}  # which asks for one cell
+    service.ask("POST", f"{hot}.1/pause", headers=replica)
     assert service.campaign(hot)["status"] == "running"
     service.done(f"{hot}/pause")
-    service.done(f"{hot}.2/close")
+    service.ask("POST", f"{hot}.2/close", headers=replica)
     assert service.campaign(hot)["status"] == "paused"
     service.done(f"{hot}/close")
     assert service.campaign(hot)["status"] == "closed"

@@ -15,12 +15,17 @@ from starlette.types import Scope as Connection
 
 from bccb.ledger.port import Scope
 from bccb.serve.body import MOST_BYTES
-from bccb.serve.cells import cells_of
+from bccb.serve.cells import cells_of, whole_of
 from bccb.serve.engine import Engine
+from bccb.serve.forwarding import is_forwarded
+from bccb.serve.problem import invalid
 from bccb.serve.spreading import Spread, look
 
 Method: TypeAlias = Literal["GET", "POST", "PUT"]
 Endpoint: TypeAlias = Callable[[Engine, Request], Awaitable[Response]]
+
+# What is done to a campaign in cells as a whole: with one cell closed, it would be neither
+OF_WHOLE = {"pause_campaign", "resume_campaign", "close_campaign", "add_budget", "upload_learning"}
 
 
 class Reply(NamedTuple):
@@ -81,7 +86,12 @@ class Served:
     async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
         """Answer a request, or let the replica answer that holds its campaign."""
         request, operation = Request(scope, receive), self.operation
-        cells = cells_of(request.path_params.get("campaign_id", ""))
+        campaign = request.path_params.get("campaign_id", "")
+        whole, cells = whole_of(campaign), cells_of(campaign)
+        if whole is not None and operation.name in OF_WHOLE and not is_forwarded(request):
+            raise invalid(
+                "campaign_id", campaign, f"{whole}: the campaign, and not one of its cells"
+            )
         if cells and operation.is_spread:
             spread = Spread(request, cells, self._answer, self._look, operation.most_bytes)
             response = await spread.answer(operation.name)
