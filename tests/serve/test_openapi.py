@@ -167,12 +167,12 @@ def fit(body: Any) -> None:
             each["decision_ids"] = each["decision_ids"][:1]
             values = next(filter(None, each["features"].values()), [0.5])[:1]
             each["features"] = {"age": [_number(value) for value in values]}
-            each["costs"] = {"email": next(filter(None, each["costs"].values()), ["1"])[:1]}
+            each["costs"] = {"email": ["1"]}
             continue
         for field, name in (("features", "age"), ("costs", "email")):
             if isinstance(each.get(field), dict) and each[field]:
                 value = next(iter(each[field].values()))
-                each[field] = {name: _number(value) if name == "age" else value}
+                each[field] = {name: _number(value) if name == "age" else "1"}
 
 
 def _number(value: Any) -> Any:
