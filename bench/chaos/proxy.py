@@ -84,13 +84,14 @@ class Link:
         self._place.close()
 
     async def _set(self, state: State) -> None:
+        if state is State.CUT and self._server is not None:
+            self._server.close()  # first, so that nobody connects after the reset
+            self._server = None
+            await asyncio.sleep(0)  # whoever was accepted has a task now
         # Bytes that were swallowed are missing: such a connection must not go on.
         if state is State.CUT or self.state is State.BLACK_HOLE:
             await self._reset()
         self.state = state
-        if state is State.CUT and self._server is not None:
-            self._server.close()
-            self._server = None
         if state is not State.CUT and self._server is None:
             self._server = await asyncio.start_server(self._accept, sock=_bound(self.port))
         if state is State.STALLED:
@@ -109,6 +110,7 @@ class Link:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0.01)  # transports let go of their sockets a little later
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
