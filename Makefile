@@ -7,7 +7,7 @@ ifneq ($(wildcard ../shared/data),)
 export BCCB_DATA ?= ../shared/data
 endif
 
-.PHONY: run test check compiled warm plain bench load growth crash chaos rolling fuzz trust clean
+.PHONY: run test check compiled plain bench load growth crash chaos rolling fuzz trust clean
 
 run: $(VENV)/lab  ## compare every policy on simulated users
 	$(BIN)/bccb compare
@@ -19,15 +19,11 @@ PLAIN := $(foreach part,kernels estimators explorers pacers,tests/$(part) src/bc
 	$(foreach part,late proposals,tests/evaluate/test_$(part).py)
 
 test: $(VENV)/dev  ## everything: lint, types, layers, tests, doctests, the README's examples
-	$(MAKE) --jobs 3 check plain warm
-	$(MAKE) compiled
+	$(MAKE) --jobs 3 check plain compiled
 
-# One process more than there are cores, since some tests wait for servers most of the time.
+# Two processes more than there are cores, since some tests wait for servers most of the time.
 compiled: $(VENV)/dev  ## all tests, with compiled kernels, in several processes
-	$(BIN)/pytest --numprocesses $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal
-
-warm: $(VENV)/dev  ## compile the kernels that most tests use
-	$(BIN)/python tests/warm.py
+	$(BIN)/pytest --numprocesses $$(($$(getconf _NPROCESSORS_ONLN) + 2)) --dist worksteal
 
 plain: $(VENV)/dev  ## the tests of kernels, with the kernels as plain Python
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q $(PLAIN)

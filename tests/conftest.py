@@ -32,7 +32,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     processes = getattr(session.config.option, "numprocesses", None)
     is_worker = hasattr(session.config, "workerinput")
     if COMPILED and processes and not is_worker:
-        warm(processes)
+        warm()
 
 
 @pytest.hookimpl(tryfirst=True)

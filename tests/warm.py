@@ -36,12 +36,12 @@ def stamp() -> Path:
     return Path(cache_folder()) / f"warm-{hashlib.sha256(str(PACKAGE).encode()).hexdigest()[:16]}"
 
 
-def warm(processes: int) -> None:
-    """Use every policy once, in so many processes; nothing where that was done before."""
+def warm() -> None:
+    """Use every policy once, in a process for each core; nothing where that was done before."""
     done = stamp()
     if done.exists():
         return
-    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
         list(pool.map(use_amounts, IN_MONEY))
         list(pool.map(use, COMPOSITIONS))
     done.parent.mkdir(parents=True, exist_ok=True)  # there is none where it cannot be written
@@ -85,7 +85,3 @@ def by_hand(policy: bccb.Policy) -> None:
     policy.observe(one, 1.0)
     policy.observe_many(several, [0.0, 1.0])
     assert 0.0 <= one.probability_of(0) <= 1.0
-
-
-if __name__ == "__main__":
-    warm(os.cpu_count() or 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -113,6 +114,24 @@ def both(service: Service) -> Both:
     return Both(service)
 
 
+@pytest.fixture(scope="module")
+def fitted_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A ledger without snapshots whose campaign was fitted, and that campaign."""
+    place = tmp_path_factory.mktemp("fitted") / "ledger.sqlite"
+    service = Service(place)
+    try:
+        both = Both(service)
+        both.live(100)
+        both.begin()
+        both.until_fitted()
+        both.until_applied(1)
+    finally:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(service.books, "keep_all", lambda: None)
+            service.stop()
+    return place, both.id
+
+
 def kinds(path: str | Path) -> list[str]:
     with closing(sqlite3.connect(path)) as file:
         return [kind for (kind,) in file.execute("SELECT kind FROM journal ORDER BY sequence")]
@@ -207,18 +226,16 @@ def test_recovery_applies_fits_and_makes_none(both: Both, request: pytest.Fixtur
         "seal = seal + 1",
     ],
 )
-def test_a_damaged_fit_is_reported_with_its_place(both: Both, change: str) -> None:
-    both.live(100)
-    both.begin()
-    both.until_fitted()
-    both.until_applied(1)
-    both.service.engine.trouble = "keep no snapshot"
-    both.service.stop()
-    damage(both.service.place, f"UPDATE journal SET {change} WHERE kind = 'fitted'")
-    (message,) = reasons(both.service.place)
-    assert f"campaign {both.id} is damaged: at event " in message
+def test_a_damaged_fit_is_reported_with_its_place(
+    fitted_once: tuple[Path, str], change: str, tmp_path: Path
+) -> None:
+    ledger, campaign = fitted_once
+    place = tmp_path / ledger.name
+    shutil.copy(ledger, place)
+    damage(place, f"UPDATE journal SET {change} WHERE kind = 'fitted'")
+    (message,) = reasons(place)
+    assert f"campaign {campaign} is damaged: at event " in message
     assert "(fitted)" in message
-    both.service.start()
 
 
 def live(both: Both, users: int) -> None:
