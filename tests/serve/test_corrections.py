@@ -62,6 +62,17 @@ def test_what_cannot_be_corrected_is_refused_with_the_reason(service: Service) -
     check_fold(service, id_)
 
 
+@pytest.mark.parametrize("value", ["1e400", "-1e400", "NaN", "1000000000.1", "true", "null"])
+def test_what_is_no_amount_is_refused_with_the_range(service: Service, value: str) -> None:
+    id_ = service.open(outcome=AMOUNTS)["id"]
+    service.decide(id_, "a")
+    service.outcome(id_, "a", 8.0)
+    sent = {"content": f'{{"value": {value}}}', "headers": {"content-type": "application/json"}}
+    said = refused(service.post(f"{id_}/decisions/a/correct", **sent), 422, "value")
+    assert "must be a number from -1,000,000,000 to 1,000,000,000" in said
+    assert service.get(id_).json()["corrections"] == 0
+
+
 def test_an_order_that_came_back_costs_nothing_though_it_was_settled(service: Service) -> None:
     id_ = service.open(budget="10", charge="conversion", policy={"name": "treat-all"})["id"]
     for name in ("back", "part"):
