@@ -20,7 +20,7 @@ import pytest
 from bench import rolling
 from bench.chaos import __main__ as chaos
 from bench.chaos import campaigns, checker, faults, load
-from bench.chaos.fold import COUNTERS
+from bench.chaos.fold import COUNTERS, Findings, Fold, Row
 from bench.chaos.proxy import Proxy, State
 from bench.service.process import PROGRAM, environment
 
@@ -351,6 +351,28 @@ def test_an_answer_of_a_campaign_in_cells_is_looked_for_in_the_right_one(
     # by its hash "a" belongs to the other cell
     assert found(cells(), [*ANSWERS, {**IN_CELL, "id": "a"}]) == {"lost": 1, "diverged": 1}
     assert found(cells(), [*ANSWERS, {**IN_CELL, "price": 0.4}]) == {"diverged": 1}
+
+
+@pytest.mark.parametrize(
+    ("value", "cost", "wrong"),
+    [(0.0, 0, 140_000), (0.2, 100_000, 140_000), (0.4, 140_000, 200_000)],
+)
+def test_a_settled_cost_is_lowered_by_a_correction_and_never_raised(
+    value: float, cost: int, wrong: int
+) -> None:
+    journal = [
+        *LATER[:2],
+        (2, "outcome", "x", 1, 1, 50_000, 0.3, None, None, 350_000, None),
+        (3, "settlement", "x", 1, None, 140_000, None, None, None, 360_000, None),
+    ]
+    for charged, expected in ((cost, {}), (wrong, {"diverged": 1})):
+        findings = Findings()
+        fold, left = Fold("k", findings), 500_000 - charged
+        last = (4, "correction", "x", 1, 1, charged, value, None, None, left, None)
+        for sequence, (at, *row) in enumerate([*journal, last], 1):
+            fold.add(Row(sequence, at * SECOND, *row))
+        assert findings.counts == expected
+        assert (fold.spent, fold.reserved) == (charged, 0)
 
 
 def test_a_pause_that_is_gone_is_lost(found: Callable[..., dict[str, int]]) -> None:

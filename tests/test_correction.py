@@ -124,6 +124,32 @@ def test_a_share_of_the_amount_is_charged_anew() -> None:
     assert policy.spent == 1.0
 
 
+@pytest.mark.parametrize(
+    ("settled", "y", "spent"), [(0.3, 0.0, 0.0), (0.3, 1.0, 0.2), (0.3, 9.0, 0.3), (0.0, 9.0, 0.0)]
+)
+def test_a_settled_cost_is_lowered_and_never_raised(settled: float, y: float, spent: float) -> None:
+    policy = make("treat-all", charge="conversion", outcome="amount", share=0.2, budget=1.0)
+    policy.observe(policy.decide([0.0, 0.0], cost=1.0, at=0.0), 2.5, at=1.0)
+    micros = round(settled * 1e6)
+    policy.repay(500_000 - micros)
+    changed = policy.recharge(1_000_000, 2.5, y, micros)
+    assert changed == round(spent * 1e6) - micros
+    assert (policy.spent, policy.remaining) == (spent, 1.0 - spent)
+
+
+def test_what_was_repaid_does_not_come_back_twice() -> None:
+    policy = make("treat-all", charge="conversion", budget=1.0)
+    decision = policy.decide([0.0, 0.0], cost=0.5, at=0.0)
+    policy.observe(decision, 1, at=1.0)
+    policy.repay(250_000)
+    with pytest.raises(
+        InputError, match=r"a refund is 0\.5, but must be from 0 to the 0\.25 spent"
+    ):
+        policy.correct(decision, 0, at=2.0)
+    assert (policy.spent, policy.remaining) == (0.25, 0.75)
+    assert from_bytes(policy.to_bytes()).remaining == 0.75
+
+
 def test_once_within_the_window_and_only_what_has_an_outcome() -> None:
     policy = make()
     first, second = (policy.decide([0.0, 0.0], cost=0.5, at=0.0) for _ in range(2))

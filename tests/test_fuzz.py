@@ -337,6 +337,19 @@ def test_a_correction_is_charged_and_counted_once() -> None:
     assert taken(book, lambda: looks.check_view(book, wrong, AT)) == {"lost": 2}
 
 
+@pytest.mark.parametrize(("value", "paid"), [(0.0, 0), (-1.0, 0), (0.25, 50_000), (2.0, 120_000)])
+def test_a_settled_cost_is_lowered_by_a_correction_and_never_raised(
+    value: float, paid: int
+) -> None:
+    book = observed_book(1.0)
+    book.change(book.rows["a"], settled=120_000)
+    assert (book.paid, may_correct(book, "a", value, AT)) == (120_000, {200})
+    assert corrections(book, value) == {}
+    assert book.paid == paid
+    assert book.may_settle("a", "0.12", AT) == {200}  # as it was answered
+    assert book.may_settle("a", "0.05", AT) == {409}
+
+
 def test_a_correction_needs_an_outcome_its_window_and_the_money() -> None:
     book = observed_book(0.0)
     assert may_correct(book, "b", 1.0, AT) == {404}
@@ -347,15 +360,6 @@ def test_a_correction_needs_an_outcome_its_window_and_the_money() -> None:
     assert may_correct(book, "a", 0.6, AT) == {409}  # it would cost more than is left
     assert corrections(book, 0.5) == {}
     assert book.paid == book.budget
-
-
-def test_a_correction_changes_no_settled_cost() -> None:
-    book = observed_book(1.0)
-    book.change(book.rows["a"], settled=150_000)
-    assert corrections(book, 0.0) == {}
-    assert book.paid == 150_000
-    assert book.may_settle("a", "0.15", AT) == {200}
-    assert book.may_settle("a", "0.10", AT) == {409}
 
 
 def test_a_price_below_the_cap_is_counted() -> None:

@@ -23,6 +23,8 @@ from bccb.types import Log
 pytestmark = pytest.mark.plain
 USERS = 1_000
 VISITS = simulate_world(USERS, seed=4, outcome="visit")
+SHARE_RANGE = "at least 0.000001 and at most 1"
+LARGEST_RANGE = "at least 0.000001 and at most 1,000,000,000"
 
 
 def make(name: str = "pooled-bayes", **given: Any) -> Policy:
@@ -194,9 +196,13 @@ def test_those_that_cannot_are_these() -> None:
             {"share": 0.2},
             'share is 0.2, but must be left out: a share .* needs charge="conversion"',
         ),
-        ({"share": 1.5, "charge": "conversion"}, "share is 1.5, but must be above 0 and at most 1"),
-        ({"share": 0.0, "charge": "conversion"}, "share is 0.0, but must be above 0 and at most 1"),
-        ({"largest": 0.0}, "largest is 0.0, but must be"),
+        ({"share": 1.5, "charge": "conversion"}, f"share is 1.5, but must be {SHARE_RANGE}"),
+        ({"share": 0.0, "charge": "conversion"}, f"share is 0.0, but must be {SHARE_RANGE}"),
+        ({"share": 1e-7, "charge": "conversion"}, f"share is 1e-07, but must be {SHARE_RANGE}"),
+        ({"largest": 0.0}, f"largest is 0.0, but must be {LARGEST_RANGE}"),
+        ({"largest": 9e-7}, f"largest is 9e-07, but must be {LARGEST_RANGE}"),
+        ({"largest": 1.1e9}, f"largest is 1100000000.0, but must be {LARGEST_RANGE}"),
+        ({"largest": math.inf}, "largest is inf, but must be a finite number"),
         (
             {"outcome": "conversion", "share": 0.2, "charge": "conversion"},
             'share is 0.2, but must be left out: it is about amounts, with outcome="amount"',
@@ -207,6 +213,12 @@ def test_those_that_cannot_are_these() -> None:
 def test_terms_that_cannot_be_are_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         make(**given)
+
+
+def test_the_least_share_and_the_largest_amount_that_are_said_are_taken() -> None:
+    policy = make(charge="conversion", share=1e-6, largest=1e9)
+    assert from_bytes(policy.to_bytes()).to_bytes() == policy.to_bytes()
+    make(charge="conversion", share=1.0, largest=1e-6)
 
 
 @pytest.mark.parametrize("amount", [math.nan, math.inf, -math.inf, 1.1e9, -1.1e9])

@@ -244,9 +244,9 @@ class Fold:
             self._found("doubled", row, f"it was corrected by event {known.correction.sequence}")
         if known.end is None or known.end.kind != "outcome":
             self._found("diverged", row, "there is no outcome to correct")
-        cost = known.held
-        if known.settlement is None:
-            cost = self._due(known.row.money, row.value)
+        cost = self._due(known.row.money, row.value)
+        if known.settlement is not None:  # which is never raised
+            cost = min(known.held, cost)
         if row.money != cost:
             self._found("diverged", row, f"it costs {row.money}, not {cost}")
         self._check_window(row, known, passed=False)

@@ -31,11 +31,13 @@ def may_correct(book: Book, id_: str, value: float, at: Span) -> set[int]:
 def _charge(book: Book, row: DecisionRow, value: float) -> int:
     """What a decision costs once its outcome is another one.
 
-    A settled cost stays, and a treatment that another system did not give costs nothing.
+    A settled cost is not raised, and a treatment that another system did not give costs nothing.
     """
     assert row.report is not None
-    stays = row.settled is not None or row.report[1] != row.treatment
-    return row.held if stays else book.charge(row, value)
+    if row.report[1] != row.treatment:
+        return row.held
+    charged = book.charge(row, value)
+    return charged if row.settled is None else min(row.settled, charged)
 
 
 def corrected(book: Book, id_: str, value: float, answer: Any, again: bool) -> None:
@@ -50,7 +52,7 @@ def corrected(book: Book, id_: str, value: float, answer: Any, again: bool) -> N
         counter = "lost" if row.corrected is not None else "disagreed"
         raise book.broken(f"a correction to {value} is answered {answer}: {row.about}", counter)
     if row.corrected is None:
-        charged = _charge(book, row, value)
-        if row.settled is None and row.report[1] == row.treatment:
+        if row.report[1] == row.treatment:
+            charged = book.charge(row, value)
             book.change(row, charged=charged, returned=charged == 0 < row.cost)
         row.corrected = value

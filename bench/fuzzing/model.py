@@ -104,7 +104,7 @@ class DecisionRow:
         if self.returned:
             return 0
         charged = self.cost if self.charged is None else self.charged
-        return charged if self.settled is None else self.settled
+        return charged if self.settled is None else min(self.settled, charged)
 
     @property
     def reserved(self) -> int:

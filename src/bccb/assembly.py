@@ -16,7 +16,7 @@ from bccb.kernels.component import FIRST_FIT
 from bccb.kernels.counts import MOST_FEATURES, MOST_MEMORY, MOST_TREATMENTS, MOST_USERS
 from bccb.kernels.store import view_store
 from bccb.money import budget_in_micros, cap_in_micros
-from bccb.outcome import Kind, kind_of
+from bccb.outcome import Kind, check_largest, kind_of
 from bccb.pending import Pending
 from bccb.policy import Policy
 from bccb.spec import Spec
@@ -55,7 +55,9 @@ def assemble(
     counts[count.CHARGE] = charge_code(charge)
     counts[count.SHARE] = share_in_millionths(share, charge)
     if largest is not None:
-        counts[count.LARGEST] = budget_in_micros(checks.number("largest", largest), "largest")
+        most = checks.number("largest", largest)
+        check_largest(most)
+        counts[count.LARGEST] = budget_in_micros(most, "largest")
     for field, given in (("share", share), ("largest", largest)):
         if given is not None and not composition.amounts:
             raise InputError(field, given, 'left out: it is about amounts, with outcome="amount"')

@@ -10,6 +10,7 @@ from bccb.kernels.counts import ON_CONVERSION, ON_TREATMENT
 from bccb.money import MICROS, cap_in_micros
 
 TREATMENT, CONVERSION = "treatment", "conversion"
+SHARE_RANGE = "at least 0.000001 and at most 1"
 CODES = {TREATMENT: ON_TREATMENT, CONVERSION: ON_CONVERSION}
 
 
@@ -52,7 +53,7 @@ def share_in_millionths(share: float | None, charge: str, field: str = "share") 
         return 0
     number = checks.number(field, share)
     if not 1 <= number * MICROS <= MICROS:
-        raise InputError(field, share, "above 0 and at most 1")
+        raise InputError(field, share, SHARE_RANGE)
     if code != ON_CONVERSION:
         raise InputError(field, share, 'left out: a share of the amount needs charge="conversion"')
     return round(number * MICROS)

@@ -19,6 +19,7 @@ LEAST, MOST = 0.0, 1.0  # 1 is a conversion, 0 is none
 RANGE = f"from {LEAST:g} to {MOST:g}"
 MOST_AMOUNT = 1e9  # of money, in both directions, where outcomes are amounts
 AMOUNT_RANGE = f"a finite amount from {-MOST_AMOUNT:,.0f} to {MOST_AMOUNT:,.0f}"
+LARGEST_RANGE = f"at least 0.000001 and at most {MOST_AMOUNT:,.0f}"
 
 # Policies learn evidence (gain a, weight b). A known outcome y is the evidence (y, KNOWN_WEIGHT).
 KNOWN_WEIGHT = 1.0
@@ -71,6 +72,18 @@ def check_amount(value: float, field: str = "outcome") -> None:
     """
     if not -MOST_AMOUNT <= value <= MOST_AMOUNT:
         raise InputError(field, value, AMOUNT_RANGE)
+
+
+def check_largest(value: float, field: str = "largest", given: object = None) -> None:
+    """Refuse what cannot be the largest amount that counts; ``given`` is how it was written.
+
+    >>> check_largest(9e9)
+    Traceback (most recent call last):
+    bccb.errors.InputError: largest is 9000000000.0, but must be at least 0.000001 and at most \
+1,000,000,000
+    """
+    if not 1e-6 <= value <= MOST_AMOUNT:
+        raise InputError(field, value if given is None else given, LARGEST_RANGE)
 
 
 def check_outcome(value: float, field: str = "outcome") -> None:

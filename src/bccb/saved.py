@@ -24,7 +24,7 @@ from bccb.kernels import counts as count
 from bccb.kernels.counts import MOST_FEATURES, MOST_MEMORY, MOST_TREATMENTS, MOST_USERS
 from bccb.measured import Bytes, Measure
 from bccb.money import MICROS, MOST_COST, MOST_MONEY
-from bccb.outcome import Kind, range_of
+from bccb.outcome import MOST_AMOUNT, Kind, range_of
 from bccb.pending import Pending
 from bccb.types import Floats, Ints
 
@@ -225,6 +225,7 @@ def _check_counts(counts: Ints, composition: Composition) -> None:
     given = cast("list[int]", counts.tolist())
     decisions, budget = given[count.NUMBER], given[count.BUDGET]
     d, K = given[count.FEATURES], given[count.TREATMENTS]
+    most_amount = round(MOST_AMOUNT) * MICROS
     ranges: dict[str, tuple[int, int, int]] = {
         "features": (d, 0, MOST_FEATURES),
         "treatments": (K, 1, MOST_TREATMENTS),
@@ -241,7 +242,7 @@ def _check_counts(counts: Ints, composition: Composition) -> None:
         "cost cap": (given[count.CAP], count.NO_CAP, MOST_MONEY),
         "charge": (given[count.CHARGE], count.ON_TREATMENT, count.ON_CONVERSION),
         "share": (given[count.SHARE], 0, MICROS if composition.amounts else 0),
-        "largest amount": (given[count.LARGEST], 0, MOST_MONEY if composition.amounts else 0),
+        "largest amount": (given[count.LARGEST], 0, most_amount if composition.amounts else 0),
         "held": (given[count.HELD], 0, budget - given[count.REMAINING]),
         "offered": (given[count.OFFERED], 0, MOST_SUM),
     }

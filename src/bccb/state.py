@@ -180,11 +180,19 @@ class State:
         count.settle(self.counts, held, charged)
         return charged
 
-    def recharge(self, held: int, was: float, outcome: float) -> int:
-        """What a corrected outcome costs more, or less, where costs are charged on conversion."""
+    def recharge(self, held: int, was: float, outcome: float, settled: int | None = None) -> int:
+        """What a corrected outcome costs more, or less, where costs are charged on conversion.
+
+        Where the cost was ``settled``, the correction can lower it, and never raises it.
+        """
         if not self.charges_on_conversion:
             return 0
         before, after = (int(count.charge_of(self.counts, held, y)) for y in (was, outcome))
+        if settled is not None:
+            before, after = settled, min(settled, after)
+        if after <= before:
+            self.repay(before - after)
+            return after - before
         if after - before > self.counts[count.REMAINING]:
             raise StateError(
                 f"the corrected outcome costs {(after - before) / MICROS:g} more, but only "

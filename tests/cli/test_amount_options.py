@@ -17,6 +17,7 @@ NAMED = (
     *("--cost", "4", "--exclude", "bought"),
 )
 SHARE = ("--charge", "conversion", "--share", "0.2")
+SHARE_RANGE = "at least 0.000001 and at most 1"
 FEW = ("--seeds", "1,2", "--jobs", "1")
 
 
@@ -118,8 +119,9 @@ def test_check_proposes_the_revenue_and_takes_it(run: Run, trial: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (("evaluate", "FILE", "--share", "1.5"), "--share is 1.5, but must be above 0 and at most"),
-        (("evaluate", "FILE", "--share", "0"), "--share is 0.0, but must be above 0 and at most 1"),
+        (("evaluate", "FILE", "--share", "1.5"), f"--share is 1.5, but must be {SHARE_RANGE}"),
+        (("evaluate", "FILE", "--share", "0"), f"--share is 0.0, but must be {SHARE_RANGE}"),
+        (("evaluate", "FILE", "--share", "1e-7"), f"--share is 1e-07, but must be {SHARE_RANGE}"),
         (("evaluate", "FILE", "--share", "0.2"), "a share of the amount needs charge="),
         (
             ("evaluate", "FILE", *SHARE, "--outcome", "bought", "--exclude", "revenue"),

@@ -150,6 +150,31 @@ def test_a_trial_is_evaluated_by_its_shares(printed: Callable[..., str], tmp_pat
     assert "every user had the same: 0.150, 0.850 (control first)" in " ".join(out.split())
 
 
+def test_a_log_that_a_cost_cap_held_back_says_what_it_cannot_tell(
+    printed: Callable[..., str], tmp_path: Path
+) -> None:
+    """Every second user had next to no chance of being treated, with either treatment."""
+    assert LOG.probabilities is not None
+    never = np.arange(LOG.users) % 2 == 0
+    second = (LOG.actions > 0) & (np.arange(LOG.users) % 3 == 0)
+    held = replace(
+        LOG,
+        actions=np.where(never, 0, LOG.actions + second),
+        probabilities=np.where(never, 1.0 - 1e-7, LOG.probabilities / (1 + (LOG.actions > 0))),
+        micros=np.column_stack((LOG.micros, LOG.micros)),
+        treatment_names=("mail", "call"),
+        effects=None,
+    )
+    path = tmp_path / "held.parquet"
+    write_log(held, path)
+    out = printed(path, "--policy", "treat-all", "--budget", "1e6")
+    assert re.search(r"^treat-all .* withheld: no real chance", out, re.M)
+    assert re.search(rf"^this log .* {NUMBER} \({NUMBER} to {NUMBER}\)", out, re.M)
+    said = " ".join(out.split())
+    assert "50% of the users were left alone and had no chance (below 1 in 1,000,000)" in said
+    assert "use a trial for that, or the log of a campaign without a cost cap." in said
+
+
 def test_thin_overlap_is_reported_below_the_table(
     printed: Callable[..., str], tmp_path: Path
 ) -> None:

@@ -163,9 +163,13 @@ def test_a_trial_in_money_becomes_a_campaign_in_money(
         (["--users", "9", "--share", "0.2"], "--share is 0.2, but must be left out: a share of"),
         (
             ["--users", "9", "--charge", "conversion", "--share", "20"],
-            "--share is 20.0, but must be above 0 and at most 1",
+            "--share is 20.0, but must be at least 0.000001 and at most 1",
         ),
-        (["--users", "9", "--largest", "0"], "--largest is 0.0, but must be from 1e-06 to"),
+        (["--users", "9", "--largest", "0"], "--largest is 0.0, but must be at least 0.000001"),
+        (
+            ["--users", "9", "--largest", "2e9"],
+            "--largest is 2000000000.0, but must be at least 0.000001 and at most 1,000,000,000",
+        ),
         (["--users", "9"], "no service at http://127.0.0.1:9: start one with `bccb serve`"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -243,6 +244,31 @@ def test_what_a_log_does_not_tell_is_not_measured() -> None:
 def test_wrong_probabilities_are_noticed() -> None:
     result = evaluate_log(replace(LOG, probabilities=np.full(LOG.users, 0.5)), RATES)
     assert any("The users left alone stand for" in said for said in result.warnings)
+
+
+def test_what_users_without_a_chance_would_have_done_is_withheld_with_the_reason() -> None:
+    """As where a cost cap held money back. With two treatments no probability tells of it."""
+    log = several(3_000, seed=1)
+    assert log.probabilities is not None
+    never = np.arange(log.users) % 2 == 0
+    log = replace(
+        log,
+        actions=np.where(never, 0, log.actions),
+        probabilities=np.where(never, 1.0, log.probabilities),
+    )
+    rates = outcome_model.outcome_rates(log)
+    assert evaluate_log(log, rates).withheld == ""
+    result = evaluate_proposals("all", log, rates, fixed(log, np.ones(log.users, np.int64)))
+    assert result.headline is None
+    assert not result.figures()["estimates"]
+    assert re.match(
+        r"The users treated as proposed stand for 1,\d\d\d users by their probabilities, but should"
+        r" for 3,000: .* many users had no chance of that action\. The estimates cannot be trusted",
+        result.withheld,
+    )
+    among = np.where(never, 0, 1)
+    others = evaluate_proposals("others", log, rates, fixed(log, among))
+    assert others.headline is not None
 
 
 def test_a_policy_that_treats_nobody_is_reported_as_such() -> None:

@@ -18,7 +18,7 @@ from serve.service import Service
 ON_EVERY_ENGINE = {
     *("amounts", "app", "books", "campaigns", "charges", "columns", "corrections", "decisions"),
     *("engine", "engine_errors", "log", "metrics", "operation", "outcomes", "quarantine"),
-    *("recovery", "routes", "standing", "views"),
+    *("recovery", "routes", "snapshots", "standing", "views"),
 }
 
 

@@ -52,7 +52,7 @@ class Row:
         if self.returned:
             return 0
         charged = self.cost if self.charged is None else self.charged
-        return charged if self.settled is None else self.settled
+        return charged if self.settled is None else min(self.settled, charged)
 
     @property
     def reserved(self) -> int:
@@ -232,9 +232,9 @@ class Book:
         if row.status != "observed" or self.late(now, row):
             raise Refused(409)
         assert row.reported is not None
-        if row.settled is None and row.reported[1] == row.answer["treatment"]:
+        if row.reported[1] == row.answer["treatment"]:
             charged = self.charge(row, value)
-            if charged - row.held > self.money["remaining"]:
+            if row.settled is None and charged - row.held > self.money["remaining"]:
                 raise Refused(409)
             row.charged, row.returned = charged, charged == 0
         row.corrected = value

@@ -62,14 +62,70 @@ def test_what_cannot_be_corrected_is_refused_with_the_reason(service: Service) -
     check_fold(service, id_)
 
 
-def test_a_cost_that_was_settled_stays(service: Service) -> None:
+@pytest.mark.parametrize("value", ["1e400", "-1e400", "NaN", "1000000000.1", "true", "null"])
+def test_what_is_no_amount_is_refused_with_the_range(service: Service, value: str) -> None:
+    id_ = service.open(outcome=AMOUNTS)["id"]
+    service.decide(id_, "a")
+    service.outcome(id_, "a", 8.0)
+    sent = {"content": f'{{"value": {value}}}', "headers": {"content-type": "application/json"}}
+    said = refused(service.post(f"{id_}/decisions/a/correct", **sent), 422, "value")
+    assert "must be a number from -1,000,000,000 to 1,000,000,000" in said
+    assert service.get(id_).json()["corrections"] == 0
+
+
+def test_an_order_that_came_back_costs_nothing_though_it_was_settled(service: Service) -> None:
     id_ = service.open(budget="10", charge="conversion", policy={"name": "treat-all"})["id"]
+    for name in ("back", "part"):
+        service.decide(id_, name, "2.00")
+        service.outcome(id_, name, 1)
+        service.done(f"{id_}/decisions/{name}/settle", {"cost": "1.25"})
+    assert service.money(id_) == ("2.50", "0.00", "7.50")
+    correct(service, id_, "back", 0)
+    correct(service, id_, "part", 0.5)  # still a conversion, at the price that it had
+    for _ in range(2):
+        assert service.money(id_) == ("1.25", "0.00", "8.75")
+        again = service.done(f"{id_}/decisions/back/settle", {"cost": "1.25"})  # a retry
+        assert (again["reserved"], again["spent"]) == ("0.00", "0.00")
+        service.restart()
+    check_fold(service, id_)
+
+
+@pytest.mark.parametrize(
+    ("settled", "value", "spent"),
+    [
+        ("1.00", 0.0, "0.00"),
+        ("1.00", -5.0, "0.00"),
+        ("1.00", 3.0, "0.60"),  # a fifth of what it is worth now
+        ("1.00", 6.0, "1.00"),  # a fifth would be more than it cost
+        ("1.00", 1e9, "1.00"),
+        ("1.60", 9.0, "1.60"),
+        ("0", 9.0, "0.00"),
+    ],
+)
+def test_a_settled_share_is_never_raised(
+    service: Service, settled: str, value: float, spent: str
+) -> None:
+    id_ = service.open(
+        budget="2", charge="conversion", share=0.2, outcome=AMOUNTS, policy={"name": "treat-all"}
+    )["id"]
     service.decide(id_, "a", "2.00")
-    service.outcome(id_, "a", 1)
+    service.outcome(id_, "a", 8.0)
+    service.done(f"{id_}/decisions/a/settle", {"cost": settled})
+    assert correct(service, id_, "a", value).is_success
+    left = f"{2 - float(spent):.2f}"
+    assert service.money(id_) == (spent, "0.00", left)
+    assert service.done(f"{id_}/decisions/a/settle", {"cost": settled})["spent"] == spent
+    service.restart()
+    assert service.money(id_) == (spent, "0.00", left)
+    check_fold(service, id_)
+
+
+def test_what_was_paid_at_once_stays_paid(service: Service) -> None:
+    id_ = service.open(budget="10", policy={"name": "treat-all"})["id"]
+    service.decide(id_, "a", "2.00")
     service.done(f"{id_}/decisions/a/settle", {"cost": "1.25"})
+    service.outcome(id_, "a", 1)
     correct(service, id_, "a", 0)
-    again = service.done(f"{id_}/decisions/a/settle", {"cost": "1.25"})
-    assert again["spent"] == "1.25"
     assert service.money(id_) == ("1.25", "0.00", "8.75")
     check_fold(service, id_)
 

@@ -217,19 +217,6 @@ def test_a_changed_row_of_a_campaign_is_reported(path: Path, past: Past, change:
     assert change.partition(" ")[0] in message or "at event 1 (opened): decision is" in message
 
 
-@pytest.mark.parametrize(
-    "change",
-    ["state = zeroblob(length(state))", "state = x'00'", "seal = seal + 1", "sequence = 7"],
-)
-def test_a_changed_snapshot_is_reported(path: Path, past: Past, change: str) -> None:
-    with opened(path) as books:
-        books.keep_all()
-    damage(path, f"UPDATE snapshots SET {change} WHERE campaign = 1")
-    message = reason(path, past)
-    assert "the snapshot after event " in message
-    assert "does not fit the journal" in message
-
-
 def test_what_lies_before_a_snapshot_is_checked_by_its_seals(path: Path) -> None:
     with opened(path) as books:
         books.keep_all()

@@ -16,6 +16,7 @@ from bccb.data.readers import read_finished
 from bccb.errors import InputError
 from bccb.evaluate.charged import payment_for
 from bccb.evaluate.evaluation import Evaluation, evaluate_with_others, unsuitable
+from bccb.evaluate.overlap import chance_warning
 from bccb.money import budget_in_micros
 from bccb.outcome import Kind
 from bccb.policies import POLICIES, takes
@@ -62,7 +63,8 @@ def command(
     probability, what it cost, and the outcome. Without a column of probabilities it is taken for a
     randomised trial. Other policies are driven over the log with the same money; they learn where
     the log did what they propose. Every figure has a 95 % interval; where too few users were left
-    to chance there is a reason instead.
+    to chance there is a reason instead. While a cost cap holds money back, next to nobody is: such
+    a log tells what its own treatments caused, but hardly what other policies would have.
 
     With --charge conversion the log, too, paid only for treated users who converted. What another
     policy would be charged is then estimated, with an interval, as what it causes is. Where the
@@ -156,6 +158,8 @@ def _print_notes(log: Log, evaluations: list[Evaluation], left_out: list[str]) -
             f"user had the same: {shares} (control first).",
             style="yellow",
         )
+    for said in chance_warning(log):
+        out.print(said, style="yellow")
     for one in evaluations:
         # where the estimates are withheld, it does not matter what else is wrong with them
         for said in (one.withheld,) if one.withheld else one.warnings:

@@ -35,7 +35,7 @@ from bccb.encoding import plain
 from bccb.errors import BccbError, InputError
 from bccb.evaluate.advice import advise
 from bccb.money import as_text, cap_in_micros
-from bccb.outcome import MOST_AMOUNT
+from bccb.outcome import check_largest
 from bccb.policies import make
 from bccb.policy import Policy
 from bccb.report.wording import sentence
@@ -157,7 +157,7 @@ class Wanted:
             cap_in_micros(self.cost_cap, "--cost-cap")
         share_in_millionths(self.share, self.charge, "--share")
         if self.largest is not None:
-            check_within("--largest", self.largest, 1e-6, MOST_AMOUNT)
+            check_largest(self.largest, "--largest")
         check_within("--cells", self.cells, 1, MOST_CELLS)
 
 

@@ -207,8 +207,13 @@ def evaluate_proposals(
         estimates = estimate_proposed(outcomes, taken, control, log.kind)
         for who, arm in ((FOLLOWED, taken), (ALONE, control)):
             spread = arm.weights**2 if arm.squares is None else arm.squares - 1.0
-            warnings += weight_warning(who, arm.weights, len(rows), float(spread.sum()))
+            said = weight_warning(who, arm.weights, len(rows), float(spread.sum()))
             withheld += no_support(who, arm.weights)
+            # with several treatments nothing else tells that users had no chance of the proposal
+            if outside is None:
+                withheld += said
+            else:
+                warnings += said
             if log.amounts:
                 withheld += no_support_for_amounts(who, arm.weights, outcomes)
             else:

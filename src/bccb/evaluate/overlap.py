@@ -20,6 +20,8 @@ FAR = 4.0  # standard errors that weights add up to too much or too little: hard
 FEWEST_USERS = 30
 MOST_SHARE = 0.5  # of the value of an arm that one order may bring
 WORTH_A_WARNING = 0.01  # of the treated users or of the spend
+NO_CHANCE, MANY = 1e-6, 0.1  # of being treated; and the share of users with no more than that
+UNTRUSTED = "The estimates cannot be trusted."
 ALONE, TREATED = "The users left alone", "The treated users"
 
 
@@ -76,7 +78,27 @@ def weight_warning(arm: str, weights: Floats, users: int, variance: float) -> li
     return [
         f"{arm} stand for {total:,.0f} users by their probabilities, but should for {users:,}: the "
         "probabilities are not those of the actions in this log, or many users had no chance of "
-        "that action. The estimates cannot be trusted."
+        f"that action. {UNTRUSTED}"
+    ]
+
+
+def chance_warning(log: Log) -> list[str]:
+    """Warn where many users were left alone who could not have been treated.
+
+    >>> log = Log(np.zeros((2, 1)), [0, 1], [0, 1], [[1], [1]], probabilities=[1.0, 0.75])
+    >>> chance_warning(log)[0][:53]
+    '50% of the users were left alone and had no chance (b'
+    """
+    if log.probabilities is None:
+        return []
+    share = float(((log.actions == 0) & (1.0 - log.probabilities < NO_CHANCE)).mean())
+    if share < MANY:
+        return []
+    return [
+        f"{share:.0%} of the users were left alone and had no chance (below 1 in 1,000,000) of "
+        "being treated, as where a cost cap holds money back. Such a log tells what its own "
+        "treatments caused, but hardly what other policies would have: use a trial for that, or "
+        "the log of a campaign without a cost cap."
     ]
 
 

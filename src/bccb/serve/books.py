@@ -13,7 +13,7 @@ from bccb.serve.cells import cells_beside
 from bccb.serve.code import Code
 from bccb.serve.problem import unknown
 from bccb.serve.quarantine import Quarantined, quarantined
-from bccb.serve.recovery import OtherCodeError, catch_up, code_of, fold, snapshot_of
+from bccb.serve.recovery import OtherCodeError, catch_up, code_of, recover, snapshot_of
 from bccb.serve.terms import Terms
 from bccb.serve.work import SECONDS_PER_PENDING, seconds_per_user, users_at_once
 from bccb.wire import MOST_BATCH
@@ -73,7 +73,7 @@ class Books:
             account = self.ledger.account(account.id) or account  # another process has moved it on
         self._kept[account.id] = 0 if snapshot is None else snapshot.sequence
         try:
-            campaign = fold(self.ledger, account, snapshot)
+            campaign, used = recover(self.ledger, account, snapshot)
         except Exception as error:
             if concerns_all(error):
                 raise  # it cannot be read now
@@ -84,7 +84,10 @@ class Books:
             self._isolate(account, str(error))
             return None
         self._enter(account, campaign)
-        return code_of(campaign.terms, snapshot)
+        if snapshot is not None and used is not snapshot:  # it could not be used, and never can be
+            self._kept[account.id] = 0 if used is None else used.sequence
+            self._try_to_keep(campaign, origin=bool(snapshot.origin))
+        return code_of(campaign.terms, used)
 
     def _isolate(self, account: Account, reason: str) -> None:
         """Quarantine a campaign."""
@@ -391,9 +394,9 @@ class Books:
                 self._keep(campaign)
         self.ledger.commit()
 
-    def _try_to_keep(self, campaign: Campaign) -> None:
+    def _try_to_keep(self, campaign: Campaign, origin: bool = False) -> None:
         try:
-            self._keep_alone(campaign)
+            self._keep_alone(campaign, origin)
         except LedgerError as error:  # the snapshot is not needed
             logger.warning("no snapshot was kept: %s", error)
             self.ledger.roll_back()

@@ -169,13 +169,15 @@ class Campaign(Standing):
     def correcting(self, at: int, known: Known, value: float) -> Event:
         """The outcome was another one, such as an order that came back: learned and charged again.
 
-        A cost that was settled stays, and a treatment that was not the policy's costs nothing.
+        A cost that was settled is never raised: an order that came back costs nothing. Nor does a
+        treatment that was not the policy's.
         """
         end, decision, cost = known.end, known.decision, known.held
         assert end is not None
         number, action, was = decision.number or 0, end.action or 0, end.value or 0.0
-        if action == decision.action and known.settlement is None:
-            cost += self.machine.recharge(decision.money, was, value)
+        if action == decision.action:
+            settled = None if known.settlement is None else known.settlement.money
+            cost += self.machine.recharge(decision.money, was, value, settled)
         self.spent += cost - known.held
         trace = self.trace(decision)
         self.machine.amend(trace[: self.terms.columns], number, action, was, value)

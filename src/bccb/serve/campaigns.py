@@ -18,7 +18,7 @@ from bccb.errors import InputError, StateError
 from bccb.ledger.event import Kind
 from bccb.ledger.moment import SECOND, as_time, moment_of
 from bccb.money import BUDGET_RANGE, MICROS, MOST_MONEY, as_text, budget_down
-from bccb.outcome import MOST_AMOUNT
+from bccb.outcome import check_largest
 from bccb.serve.books import Books
 from bccb.serve.campaign import Campaign
 from bccb.serve.cells import cells_beside, cells_of, check_cells, cut
@@ -48,7 +48,6 @@ NEW_FIELDS: dict[str, object] = {
     "cells": 1,
 }
 ABOUT_AMOUNTS = 'left out: it is about amounts, with outcome {"kind": "amount"}'
-LARGEST_RANGE = f"at least 0.000001 and at most {MOST_AMOUNT:,.0f}"
 ENDS = "in the future, before the year 9000"
 
 
@@ -115,13 +114,12 @@ def _check_amounts(asked: CampaignRequest) -> int | None:
             raise invalid(field, value, ABOUT_AMOUNTS)
     try:
         share_in_millionths(asked.share, asked.charge)
+        if outcome.largest is None:
+            return None
+        largest = budget_down("outcome.largest", outcome.largest)
+        check_largest(largest / MICROS, "outcome.largest", outcome.largest)
     except InputError as error:
-        raise ProblemError(422, "invalid-field", str(error), "share") from None
-    if outcome.largest is None:
-        return None
-    largest = budget_down("outcome.largest", outcome.largest)
-    if not 1 <= largest <= MOST_AMOUNT * MICROS:
-        raise invalid("outcome.largest", outcome.largest, LARGEST_RANGE)
+        raise ProblemError(422, "invalid-field", str(error), error.field) from None
     return largest
 
 

@@ -48,7 +48,7 @@ class Quarantined(NamedTuple):
     def problem(self) -> ProblemError:
         """Why a request is refused."""
         refused = f"campaign {self.id} is quarantined, and nothing of it is decided or changed"
-        advice = "see Quarantine in docs/service.md"
+        advice = "see docs/service.md#quarantine"
         return conflict("campaign-quarantined", f"{refused}: {self.reason} ({advice})")
 
 

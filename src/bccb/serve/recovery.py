@@ -5,13 +5,14 @@ Each event is computed again from what it records of its cause, and must be the 
 
 from __future__ import annotations
 
+import logging
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice, takewhile
 from typing import TypeAlias
 
-from bccb.errors import BccbError, StateError, shown
+from bccb.errors import BccbError, shown
 from bccb.fitting import Fitted
 from bccb.ledger.event import BESIDE_END, Event, Kind, Known, seal_of
 from bccb.ledger.port import (
@@ -33,6 +34,8 @@ FOLLOWS = {*STATUS_AFTER, *BESIDE_END}  # kinds of events that come after a deci
 Accept: TypeAlias = Callable[[Campaign, Event, Event], None]  # campaign, recorded, computed
 Opened: TypeAlias = dict[str, list[Event]]  # the events of decisions without an end
 
+logger = logging.getLogger("bccb.serve")
+
 
 class OtherCodeError(BccbError):
     """The journal is whole, but other code wrote it, and this code computes something else."""
@@ -49,8 +52,36 @@ class OtherCodeError(BccbError):
         self.code, self.difference = code, str(error)
 
 
-class _UnreadableError(DamagedError):
+class SnapshotError(DamagedError):
+    """A snapshot of this code that cannot be used; the journal may be whole."""
+
+
+class _UnreadableError(SnapshotError):
     """A snapshot that fits the journal, but not this code."""
+
+
+def recover(
+    ledger: Reader, account: Account, snapshot: Snapshot | None
+) -> tuple[Campaign, Snapshot | None]:
+    """The fold from a snapshot or, where that cannot be used, from an older one or the first event.
+
+    With the snapshot from which it was folded. The journal is the truth, and all of its events that
+    are folded are checked: a snapshot only saves time.
+    """
+    try:
+        return fold(ledger, account, snapshot), snapshot
+    except SnapshotError as error:
+        assert snapshot is not None
+        older = ledger.origin(account.key)
+        if older is not None and older.sequence >= snapshot.sequence:
+            older = None
+        try:
+            made, used = recover(ledger, account, older)
+        except (OtherCodeError, SnapshotError):  # its advice needs a snapshot that can be used
+            raise error from None
+        begin = 1 if used is None else used.sequence + 1
+        logger.warning("%s: it was folded from event %d on, and is whole", error, begin)
+        return made, used
 
 
 def load(ledger: Reader, account: Account) -> Campaign:
@@ -155,7 +186,11 @@ def _check_untouched(ledger: Reader, account: Account, snapshot: Snapshot | None
     if ledger.seal_at(account.key, account.sequence) != account.seal:
         raise DamagedError("its row does not fit its last event")
     if snapshot is not None and not _fits(ledger, account, snapshot):
-        raise DamagedError(f"the snapshot after event {snapshot.sequence} does not fit the journal")
+        raise DamagedError(_unfit(snapshot))
+
+
+def _unfit(snapshot: Snapshot) -> str:
+    return f"the snapshot after event {snapshot.sequence} does not fit the journal"
 
 
 @contextmanager
@@ -164,7 +199,7 @@ def _damage_named(account: Account) -> Iterator[None]:
     try:
         yield
     except DamagedError as error:
-        raise DamagedError(f"campaign {account.id} is damaged: {error}") from error
+        raise type(error)(f"campaign {account.id} is damaged: {error}") from error
 
 
 def _fits(ledger: Reader, account: Account, snapshot: Snapshot) -> bool:
@@ -216,13 +251,15 @@ def _begin(ledger: Reader, account: Account, snapshot: Snapshot | None) -> Campa
         campaign = Campaign(account.key, account.id, Terms.from_json(first.detail))
         compare(campaign, first, campaign.opening())
     if snapshot is not None:
-        kept = f"the snapshot after event {snapshot.sequence}"
         if not _fits(ledger, account, snapshot):
-            raise DamagedError(f"{kept} does not fit the journal")
+            raise SnapshotError(_unfit(snapshot))
         try:
             know_again(ledger, campaign, campaign.restore(snapshot.state))
-        except (StateError, LookupError, TypeError, ValueError) as error:
-            raise _UnreadableError(f"{kept} cannot be read: {error}") from error
+        except Exception as error:
+            if concerns_all(error):
+                raise  # it cannot be read now
+            kept = f"the snapshot after event {snapshot.sequence} cannot be read"
+            raise _UnreadableError(f"{kept}: {error or type(error).__name__}") from error
     return campaign
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, field
 
+from bccb.charge import SHARE_RANGE
 from bccb.policies import DEFAULT
 from bccb.wire.features import FeatureChoice, FeatureRequest
 from bccb.wire.fields import (
@@ -48,7 +49,7 @@ Share: TypeAlias = Annotated[
     float,
     Meta(
         description="Of the amount, that a treatment is charged on conversion, at most its cost: "
-        "above 0 and at most 1. Without one, the whole cost is charged."
+        f"{SHARE_RANGE}. Without one, the whole cost is charged."
     ),
 ]
 AlertKind: TypeAlias = Literal["money_gone", "no_outcomes", "off_plan", "out_of_balance"]

@@ -129,7 +129,7 @@ class OutcomeAnswer(Answer, frozen=True):
 class CorrectRequest(Body):
     """What an outcome was in the end."""
 
-    value: float
+    value: Outcome
 
 
 class SettleRequest(Body):

@@ -69,7 +69,7 @@ def test_the_form_opens_a_campaign_in_money(service: Service, tab: Watched) -> N
     page.get_by_label("Share of the amount").fill("20")
     page.get_by_role("button", name="Open the campaign").click()
     said = page.locator('[data-field="share"]').get_by_role("alert")
-    expect(said).to_have_text("share is 20.0, but must be above 0 and at most 1")
+    expect(said).to_have_text("share is 20.0, but must be at least 0.000001 and at most 1")
     page.get_by_label("Share of the amount").fill("0.2")
     page.get_by_role("button", name="Open the campaign").click()
     expect(page.get_by_role("heading", name="20 % off")).to_be_focused()
