@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
+from bccb.ledger.event import Event
+from bccb.serve.decisions import Made, answer_columns, answers
+from bccb.wire import DecisionAnswer, DecisionColumnsAnswer, encode
 from serve.service import Service, refused, user
+from serve.test_terms import TERMS
 
 
 def test_a_decision_reserves_what_its_treatment_costs(service: Service) -> None:
@@ -231,3 +237,26 @@ def test_a_long_list_of_nonsense_is_refused_at_its_first_fault(service: Service)
     features = {f"f{i}": i for i in range(2_000)}
     response = service.post(f"{campaign}/decisions", {**user("a"), "features": features})
     refused(response, 422, "features")
+
+
+def test_answers_are_written_as_the_types_that_clients_read() -> None:
+    terms = replace(TERMS, treatments=("email", "call"))
+    events = [
+        Event(1, 2, 3, "decision", "a", 1, 0, 0, None, 0.0, 1.0, 5_000_000, b""),
+        Event(1, 3, 3, "decision", "b", 2, 2, 1, None, 1e-9, 0.25, 4_999_999, b""),
+    ]
+    rows = [
+        DecisionAnswer("a", None, 1.0, 0.0, Decimal("5.00"), act=True),
+        DecisionAnswer("b", "call", 0.25, 1e-9, Decimal("4.999999"), act=True),
+    ]
+    assert encode(answers(Made(terms, events))) == encode(rows)
+    assert encode(answer_columns(Made(terms, events))) == encode(
+        DecisionColumnsAnswer(
+            ("a", "b"),
+            (None, "call"),
+            (1.0, 0.25),
+            (0.0, 1e-9),
+            (Decimal("5.00"), Decimal("4.999999")),
+            act=True,
+        )
+    )

@@ -10,17 +10,17 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from bccb.ledger.event import Event, Kind, Known, fault_of
+from bccb.money import as_text
 from bccb.serve.books import Books
 from bccb.serve.campaign import RUNS, Campaign
 from bccb.serve.cells import cell_for, cells_of, whole_of
 from bccb.serve.problem import ProblemError, conflict, internal, invalid
 from bccb.serve.terms import Terms
 from bccb.serve.users import Users
-from bccb.serve.views import money
 from bccb.types import Floats, Ints
-from bccb.wire import DecisionAnswer, DecisionColumnsAnswer
 
 
 class Asked(NamedTuple):
@@ -217,30 +217,45 @@ def _check_running(campaign: Campaign, at: int) -> None:
         raise conflict("campaign-ended", f"the time of campaign {campaign.id} is over")
 
 
-def answers(made: Made) -> list[DecisionAnswer]:
+class Answered(Struct, frozen=True, gc=False):
+    """A ``DecisionAnswer`` to be written: the same JSON, sooner, since its money is text."""
+
+    decision_id: str | None
+    treatment: str | None
+    probability: float | None
+    price: float | None
+    remaining: str
+    act: bool
+
+
+class AnsweredColumns(Struct, frozen=True):
+    """A ``DecisionColumnsAnswer`` to be written."""
+
+    decision_ids: list[str | None]
+    treatments: list[str | None]
+    probabilities: list[float | None]
+    prices: list[float | None]
+    remaining: list[str]
+    act: bool
+
+
+def answers(made: Made) -> list[Answered]:
     """What to do with each user."""
     names, act = (None, *made.terms.treatments), not made.terms.shadow
     return [
-        DecisionAnswer(
-            event.decision or "",
-            names[event.action or 0],
-            event.probability or 0.0,
-            event.price or 0.0,
-            money(event.remaining),
-            act,
-        )
-        for event in made.events
+        Answered(id_, names[action or 0], probability, price, as_text(remaining), act)
+        for _, _, _, _, id_, _, action, _, _, price, probability, remaining, _, _ in made.events
     ]
 
 
-def answer_columns(made: Made) -> DecisionColumnsAnswer:
+def answer_columns(made: Made) -> AnsweredColumns:
     """The same, one list for each field."""
     names, events = (None, *made.terms.treatments), made.events
-    return DecisionColumnsAnswer(
-        decision_ids=tuple(event.decision or "" for event in events),
-        treatments=tuple(names[event.action or 0] for event in events),
-        probabilities=tuple(event.probability or 0.0 for event in events),
-        prices=tuple(event.price or 0.0 for event in events),
-        remaining=tuple(money(event.remaining) for event in events),
+    return AnsweredColumns(
+        decision_ids=[event.decision for event in events],
+        treatments=[names[event.action or 0] for event in events],
+        probabilities=[event.probability for event in events],
+        prices=[event.price for event in events],
+        remaining=[as_text(event.remaining) for event in events],
         act=not made.terms.shadow,
     )
