@@ -7,11 +7,15 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import pytest
 
 from bccb.ledger.event import Event
-from bccb.serve.decisions import Made, answer_columns, answers
-from bccb.wire import DecisionAnswer, DecisionColumnsAnswer, encode
+from bccb.serve.books import Books
+from bccb.serve.decisions import Asked, Made, answer_columns, answers, decide
+from bccb.serve.problem import ProblemError
+from bccb.serve.users import UserRows
+from bccb.wire import DecisionAnswer, DecisionColumnsAnswer, DecisionRequest, encode
 from serve.service import Service, refused, user
 from serve.test_terms import TERMS
 
@@ -260,3 +264,38 @@ def test_answers_are_written_as_the_types_that_clients_read() -> None:
             act=True,
         )
     )
+
+
+def test_users_of_several_campaigns_are_looked_up_together(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaigns = [service.open(name=f"campaign {i}")["id"] for i in range(3)]
+    bodies = [[user("same"), user(f"u{i}")] for i in range(3)]
+    asked = [
+        Asked(id_, UserRows.of(msgspec.convert(body, list[DecisionRequest])))
+        for id_, body in zip(campaigns, bodies, strict=True)
+    ]
+    first = [
+        service.done(f"{id_}/decisions", body[:1])
+        for id_, body in zip(campaigns, bodies, strict=True)
+    ]
+
+    reads: list[Any] = []
+    together = service.books.ledger.known_in
+
+    def counted(ids: Any) -> Any:
+        reads.append(ids)
+        return together(ids)
+
+    monkeypatch.setattr(service.books.ledger, "known_in", counted)
+
+    def command(books: Books, at: int) -> list[Made | ProblemError]:
+        return decide(books, at, [*asked, *asked])
+
+    made = service.run(service.engine.do(command))
+    assert len(reads) == 1
+    rows = [msgspec.to_builtins(answers(each)) for each in made if isinstance(each, Made)]
+    assert [row[:1] for row in rows[:3]] == first
+    assert rows[:3] == rows[3:]
+    for id_, row in zip(campaigns, rows, strict=False):
+        assert service.campaign(id_)["decisions"] == len(row) == 2

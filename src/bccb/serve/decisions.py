@@ -79,6 +79,7 @@ def decide(books: Books, at: int, requests: Sequence[Asked]) -> list[Made | Prob
 
     Those of one campaign are decided in one go, since every call of a kernel takes time.
     """
+    _look_up(books, requests)
     results: dict[int, Made | ProblemError] = {}
     waiting = list(range(len(requests)))
     while waiting:
@@ -92,6 +93,14 @@ def decide(books: Books, at: int, requests: Sequence[Asked]) -> list[Made | Prob
         for i, result in _decide_apart(books, at, requests, drafts):
             results[i] = result
     return [results[i] for i in range(len(requests))]
+
+
+def _look_up(books: Books, requests: Sequence[Asked]) -> None:
+    """Read together which of these users were decided on."""
+    ids: dict[str, list[str]] = {}
+    for asked in requests:
+        ids.setdefault(asked.campaign_id, []).extend(asked.users.ids)
+    books.look_up(ids)
 
 
 def check(books: Books, at: int, asked: Asked) -> None:
