@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bccb.ledger.event import FIELDS, Kind, seal_of
+from bccb.ledger.event import FIELDS, Event, Kind, seal_of, sealed_decisions
 
 whole = st.integers(-(2**63), 2**63 - 1)
 real = st.floats(allow_nan=False)
@@ -65,6 +65,24 @@ def test_text_does_not_move_between_columns_unseen() -> None:
     ):
         moved = (*row[:3], kind, decision, *row[5:12], detail)
         assert seal_of(moved, 0) != seal_of(row, 0)
+
+
+decisions = st.tuples(
+    *(whole, st.text(max_size=10), st.integers(0, 100), whole, real, real, whole),
+    st.binary(max_size=20),
+)
+
+
+@given(st.lists(decisions, min_size=1, max_size=5), st.integers(0, 2**32 - 1))
+def test_decisions_are_sealed_together_as_one_after_the_other(
+    users: list[tuple[Any, ...]], before: int
+) -> None:
+    events = sealed_decisions(7, 41, 12, zip(*users, strict=True), before)
+    for i, (made, user) in enumerate(zip(events, users, strict=True)):
+        at, id_, action, money, price, probability, remaining, detail = user
+        row = (7, 41 + i, at, "decision", id_, 12 + i, action, money, None, price, probability)
+        before = seal_of((*row, remaining, detail), before)
+        assert made == Event(*row, remaining, detail, before)
 
 
 def test_seals_stay_what_they_are() -> None:

@@ -164,6 +164,19 @@ def test_events_are_known_by_the_ids_of_their_decisions(ledger: Ledger) -> None:
     assert ledger.known(2, ["u1"]) == {}
 
 
+def test_events_of_several_campaigns_are_read_together(ledger: Ledger) -> None:
+    other = EVENTS[1]._replace(campaign=2, sequence=1)
+    with writing(ledger):
+        ledger.add_campaign(2, "c2", "winter")
+        ledger.append([other])
+    known = ledger.known_in({1: ["u1", "u2"], 2: ["u1"], 3: ["u1"]})
+    assert {id_: sorted(events) for id_, events in known[1].items()} == {"u1": list(EVENTS[1:])}
+    assert known[2] == {"u1": [other]}
+    assert known[3] == {}
+    assert ledger.known_in({}) == {}
+    assert ledger.known_in({1: []}) == {1: {}}
+
+
 @pytest.fixture
 def decided(ledger: Ledger) -> list[Event]:
     """Five decisions of which three have ended, each in another way."""

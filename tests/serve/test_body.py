@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from bccb.serve import body as body_of_requests
 from bccb.serve.body import MOST_BYTES, parse, parse_list
 from bccb.serve.problem import ProblemError
 from bccb.serve.routes import CAMPAIGNS, DECISIONS, OUTCOME_ITEMS
@@ -94,6 +95,17 @@ def test_the_most_features_and_treatments_are_read_whatever_their_names() -> Non
     terms = {"name": "a", "budget": "1", "horizon": {"users": 1}}
     opened = {**terms, "features": features, "treatments": treatments}
     assert parse(CAMPAIGNS, json.dumps(opened).encode()).features == features
+
+
+@pytest.mark.parametrize("users", [1, 3, MOST_BATCH])
+def test_a_list_is_read_whole_or_item_by_item_alike(
+    monkeypatch: pytest.MonkeyPatch, users: int
+) -> None:
+    written = json.dumps([user(f"d{i}") for i in range(users)])
+    whole = decisions(written)
+    monkeypatch.setattr(body_of_requests, "SLICE", 0)
+    assert decisions(written) == whole
+    assert [each.decision_id for each in whole] == [f"d{i}" for i in range(users)]
 
 
 WRONG: list[tuple[str, str, str | None]] = [

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
+import msgspec
 import pytest
 
+from bccb.ledger.event import Event
+from bccb.serve.books import Books
+from bccb.serve.decisions import Asked, Made, answer_columns, answers, decide
+from bccb.serve.problem import ProblemError
+from bccb.serve.users import UserRows
+from bccb.wire import DecisionAnswer, DecisionColumnsAnswer, DecisionRequest, encode
 from serve.service import Service, refused, user
+from serve.test_terms import TERMS
 
 
 def test_a_decision_reserves_what_its_treatment_costs(service: Service) -> None:
@@ -231,3 +241,61 @@ def test_a_long_list_of_nonsense_is_refused_at_its_first_fault(service: Service)
     features = {f"f{i}": i for i in range(2_000)}
     response = service.post(f"{campaign}/decisions", {**user("a"), "features": features})
     refused(response, 422, "features")
+
+
+def test_answers_are_written_as_the_types_that_clients_read() -> None:
+    terms = replace(TERMS, treatments=("email", "call"))
+    events = [
+        Event(1, 2, 3, "decision", "a", 1, 0, 0, None, 0.0, 1.0, 5_000_000, b""),
+        Event(1, 3, 3, "decision", "b", 2, 2, 1, None, 1e-9, 0.25, 4_999_999, b""),
+    ]
+    rows = [
+        DecisionAnswer("a", None, 1.0, 0.0, Decimal("5.00"), act=True),
+        DecisionAnswer("b", "call", 0.25, 1e-9, Decimal("4.999999"), act=True),
+    ]
+    assert encode(answers(Made(terms, events))) == encode(rows)
+    assert encode(answer_columns(Made(terms, events))) == encode(
+        DecisionColumnsAnswer(
+            ("a", "b"),
+            (None, "call"),
+            (1.0, 0.25),
+            (0.0, 1e-9),
+            (Decimal("5.00"), Decimal("4.999999")),
+            act=True,
+        )
+    )
+
+
+def test_users_of_several_campaigns_are_looked_up_together(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaigns = [service.open(name=f"campaign {i}")["id"] for i in range(3)]
+    bodies = [[user("same"), user(f"u{i}")] for i in range(3)]
+    asked = [
+        Asked(id_, UserRows.of(msgspec.convert(body, list[DecisionRequest])))
+        for id_, body in zip(campaigns, bodies, strict=True)
+    ]
+    first = [
+        service.done(f"{id_}/decisions", body[:1])
+        for id_, body in zip(campaigns, bodies, strict=True)
+    ]
+
+    reads: list[Any] = []
+    together = service.books.ledger.known_in
+
+    def counted(ids: Any) -> Any:
+        reads.append(ids)
+        return together(ids)
+
+    monkeypatch.setattr(service.books.ledger, "known_in", counted)
+
+    def command(books: Books, at: int) -> list[Made | ProblemError]:
+        return decide(books, at, [*asked, *asked])
+
+    made = service.run(service.engine.do(command))
+    assert len(reads) == 1
+    rows = [msgspec.to_builtins(answers(each)) for each in made if isinstance(each, Made)]
+    assert [row[:1] for row in rows[:3]] == first
+    assert rows[:3] == rows[3:]
+    for id_, row in zip(campaigns, rows, strict=False):
+        assert service.campaign(id_)["decisions"] == len(row) == 2

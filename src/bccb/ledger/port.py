@@ -11,7 +11,7 @@ and no committed account has ``spent + reserved > budget``.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
@@ -184,6 +184,9 @@ class Reader(Protocol):
 
     def known(self, campaign: int, decisions: Iterable[str]) -> dict[str, list[Event]]:
         """The events of decisions, by decision id."""
+
+    def known_in(self, asked: Mapping[int, Iterable[str]]) -> dict[int, dict[str, list[Event]]]:
+        """The same for several campaigns, read together."""
 
     def decisions_since(self, campaign: int, after: int, limit: int) -> list[Event]:
         """The next decisions after an event."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -109,6 +111,21 @@ def parse(decoder: Decoder[T], body: bytes, place: str = "") -> T:
 
 async def parse_list(decoder: Decoder[T], body: bytes) -> list[T]:
     """The body as a list of what its items must be."""
+    if len(body) <= SLICE:
+        with suppress(msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            whole: list[T] = _list_decoder(decoder).decode(body)
+            if 1 <= len(whole) <= MOST_BATCH:
+                return whole
+    return await _parse_items(decoder, body)
+
+
+@cache
+def _list_decoder(decoder: Decoder[Any]) -> Decoder[Any]:
+    return Decoder(list[decoder.type], dec_hook=decoder.dec_hook)  # type: ignore[name-defined]
+
+
+async def _parse_items(decoder: Decoder[T], body: bytes) -> list[T]:
+    """The same item by item: for long lists, and to name what is wrong."""
     parsed_items: list[T] = []
     parsed = 0
     try:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from bccb.ledger.event import Event
 from bccb.ledger.port import EMPTY, Account, Ledger, LedgerError, Mark, concerns_all
@@ -27,6 +28,13 @@ SNAPSHOT_AFTER = 100  # events of a campaign that had to be folded again
 logger = logging.getLogger("bccb.serve")
 
 
+class Read(NamedTuple):
+    """What the ledger has of decisions of one campaign."""
+
+    asked: set[str]  # their ids
+    events: dict[str, list[Event]]  # of those that it knows
+
+
 class Books:
     """Campaigns by id. One task changes them; what it records is durable after :meth:`commit`.
 
@@ -42,6 +50,7 @@ class Books:
         self._events: list[Event] = []
         self._by_decision: dict[tuple[int, str], list[Event]] = {}
         self._indexed = 0  # events that are in this index
+        self._read: dict[int, Read] = {}  # what commands that run together will ask for, by key
         self._marks: dict[str, Mark] = {}  # where each journal ends in the ledger
         self._changed: set[str] = set()  # campaigns that have moved since then
         self._kept: dict[str, int] = {}  # the sequence of its newest snapshot
@@ -186,7 +195,11 @@ class Books:
     def known(self, campaign: Campaign, decisions: Iterable[str]) -> dict[str, list[Event]]:
         """All events of these decisions, also those that are not committed yet."""
         decisions = list(decisions)
-        events = self.ledger.known(campaign.key, decisions)
+        read = self._read.get(campaign.key)
+        if read is None or not read.asked.issuperset(decisions):
+            events = self.ledger.known(campaign.key, decisions)
+        else:
+            events = {id_: read.events[id_] for id_ in decisions if id_ in read.events}
         if campaign.id in self._changed:
             self._index()
             for id_ in decisions:
@@ -194,6 +207,17 @@ class Books:
                 if more:
                     events[id_] = [*events.get(id_, ()), *more]
         return events
+
+    def look_up(self, decisions: Mapping[str, Collection[str]]) -> None:
+        """Read together what :meth:`known` will be asked for, by campaign: one query for all."""
+        held = {id_: self._campaigns.get(id_) for id_ in decisions}
+        asked = {
+            each.key: set(decisions[id_])
+            for id_, each in held.items()
+            if isinstance(each, Campaign)
+        }
+        known = self.ledger.known_in(asked) if len(asked) > 1 else {}
+        self._read = {key: Read(asked[key], events) for key, events in known.items()}
 
     # Changing
 
@@ -286,6 +310,7 @@ class Books:
         were taken over.
         """
         self._used.clear()
+        self._read.clear()
         self._read_again()
         return self._follow(ids) if ids and self.ledger.shared else 0
 
@@ -317,7 +342,7 @@ class Books:
 
     def _forget(self) -> None:
         self._events, self._by_decision, self._indexed = [], {}, 0
-        self._changed, self._used = set(), set()
+        self._changed, self._used, self._read = set(), set(), {}
 
     def follow(self, ids: Collection[str]) -> None:
         """Fold what was written to campaigns in memory, and did not come from them."""

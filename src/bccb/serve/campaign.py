@@ -8,13 +8,12 @@ recorded, to the bit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from bccb.ageing import NOT_KNOWN
 from bccb.fitting import Fitted
-from bccb.ledger.event import Event, Kind, Known, fault_of, seal_of
+from bccb.ledger.event import Event, Kind, Known, fault_of, seal_of, sealed_decisions
 from bccb.ledger.port import DamagedError, RefusedError
 from bccb.machine import NONE
 from bccb.outcome import NOT_REPORTED
@@ -22,7 +21,6 @@ from bccb.serve.standing import Standing
 from bccb.serve.tally import CausedPoint, Point
 from bccb.types import LEAST_PROBABILITY, Floats, Ints
 
-DECISION = Kind.DECISION.value  # plain text, which SQLite binds faster
 ROUNDING = 1e-6  # the most that a numerical integral may be off
 RUNS = {Kind.PAUSED: "paused", Kind.RESUMED: "running", Kind.CLOSED: "closed"}
 
@@ -38,20 +36,11 @@ class Campaign(Standing):
         ):
             raise DamagedError(f"the money of campaign {self.id} does not add up")
 
-    def _seal(self, at: int, kind: str, rest: tuple[Any, ...], sound: bool = False) -> Event:
-        """The next event; ``rest`` is what an event has from the decision's id on.
-
-        One that is not finite and in range is refused: it must not be committed or answered.
-        ``sound`` says that this was checked.
-        """
-        self.sequence, self.at = self.sequence + 1, at
-        row = (self.key, self.sequence, at, kind, *rest)
-        self.seal = seal_of(row, self.seal)
-        event = Event._make((*row, self.seal))
-        fault = None if sound else fault_of(event, self.terms.outcome)
+    def _check_event(self, event: Event) -> None:
+        """Refuse an event that is not finite and in range: it must not be committed or answered."""
+        fault = fault_of(event, self.terms.outcome)
         if fault is not None:
-            raise RefusedError(f"campaign {self.id} made an impossible {kind}: {fault}")
-        return event
+            raise RefusedError(f"campaign {self.id} made an impossible {event.kind}: {fault}")
 
     def _event(
         self,
@@ -66,8 +55,13 @@ class Campaign(Standing):
     ) -> Event:
         """The next event, which is no decision. The money must agree with the policy's."""
         self._check_money()
+        self.sequence, self.at = self.sequence + 1, self.now(at)
         rest = (decision, number, action, money, value, None, None, self.remaining, detail)
-        return self._seal(self.now(at), kind.value, rest)
+        row = (self.key, self.sequence, self.at, kind.value, *rest)
+        self.seal = seal_of(row, self.seal)
+        event = Event._make((*row, self.seal))
+        self._check_event(event)
+        return event
 
     # Changes
 
@@ -103,35 +97,39 @@ class Campaign(Standing):
         made = self.machine.steps(xs, costs, horizons)
         rounded = _rounded(self.machine.probabilities(made.traces, made.actions))
         sound = _sound(made.prices, rounded, made.paid, self.remaining)
-        probabilities = rounded.tolist()
-        prices = (made.prices + 0.0).tolist()  # SQLite keeps no sign of zero: seals would not fit
         self.open += len(times)
         self.tally.offers += len(times)
         self.tally.cheapest += int(costs.min(axis=1).sum())
         arms = np.full(len(times), NOT_KNOWN) if self.terms.shadow else made.actions
         self.pending.enter(first, xs, arms, np.array(times, np.float64), self.sequence + 1)
-        events = []
-        left = self.remaining
-        rows = zip(
-            *(times, decisions, made.actions.tolist(), made.paid.tolist(), prices),
-            *(probabilities, costs, made.traces, raw),
-            strict=True,
+        remaining = (self.remaining - np.cumsum(made.paid)).tolist()
+        columns = (
+            *(times, decisions, made.actions.tolist(), made.paid.tolist()),
+            (made.prices + 0.0).tolist(),  # SQLite keeps no sign of zero: seals would not fit
+            *(rounded.tolist(), remaining, _details(costs, made.traces, raw)),
         )
-        for number, row in enumerate(rows, first):
-            at, decision, action, paid, price, probability, offered, trace, given = row
-            left -= paid
-            self.reserved += paid
-            self.tally.decisions[action] += 1
-            if number % self.tally.every == 0:
-                self._note_point(at, number, price)
-            detail = offered.tobytes() + trace.tobytes() + given
-            rest = (decision, number, action, paid, None, price, probability, left, detail)
-            events.append(self._seal(at, DECISION, rest, sound))
+        events = sealed_decisions(self.key, self.sequence + 1, first, columns, self.seal)
+        self._count(events, made.actions)
+        for event in () if sound else events:
+            self._check_event(event)
         self._check_money()
         return events
 
-    def _note_point(self, at: int, number: int, price: float) -> None:
-        out = self.spent + self.reserved
+    def _count(self, events: Sequence[Event], actions: Ints) -> None:
+        """Go on to the last of these decisions, with their money and what the page shows."""
+        self.sequence, self.at, self.seal = events[-1].sequence, events[-1].at, events[-1].seal
+        self.reserved = self.budget - self.spent - events[-1].remaining
+        for action, more in enumerate(np.bincount(actions).tolist()):
+            self.tally.decisions[action] += more
+        first, last = events[0].number or 0, events[-1].number or 0
+        number = first - 1
+        # the steps from point to point may grow on the way
+        while (number := number - number % self.tally.every + self.tally.every) <= last:
+            self._note_point(events[number - first])
+
+    def _note_point(self, decision: Event) -> None:
+        at, number, out = decision.at, decision.number or 0, self.budget - decision.remaining
+        price = decision.price or 0.0
         self.tally.note_point(Point(at, number, out, self.planned(at, number), price))
 
     def observing(self, at: int, known: Known, value: float, action: int) -> Event:
@@ -284,6 +282,13 @@ def _sound(prices: Floats, probabilities: Floats, paid: Ints, remaining: int) ->
         ((probabilities > 0.0) & (probabilities <= 1.0)).all()
     )
     return finite and bool((paid >= 0).all()) and int(paid.sum()) <= remaining
+
+
+def _details(costs: Ints, traces: Floats, raw: Sequence[bytes]) -> list[bytes]:
+    """What each decision leaves to learn by: costs, trace, and the features as they came."""
+    whole = np.hstack((costs, traces.view(np.int64))).tobytes()
+    size = len(whole) // len(raw)
+    return [whole[i * size : (i + 1) * size] + given for i, given in enumerate(raw)]
 
 
 def _rounded(probabilities: Floats) -> Floats:

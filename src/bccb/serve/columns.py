@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -19,6 +20,7 @@ from bccb import wire
 from bccb.encoding import Value
 from bccb.serve.body import MOST_MARKS, SLICE, not_json, parse, refusal, unreadable
 from bccb.serve.problem import ProblemError, invalid
+from bccb.serve.texts import are_ids, are_prices, good_texts
 from bccb.serve.users import UserColumns
 
 T = TypeVar("T")
@@ -49,7 +51,7 @@ SOUND: dict[str, tuple[bytes, Any]] = {
 async def parse_columns(body: bytes, plain: bool) -> UserColumns:
     """The body as users in columns; ``plain`` says that all features are numbers."""
     unread = split_columns(body)
-    ids = _column(IDS, unread.decision_ids, "decision_ids")
+    ids = _texts(IDS, are_ids, unread.decision_ids, "decision_ids")
     if not ids:
         raise invalid("decision_ids", [], f"a list of 1 to {wire.MOST_BATCH:,}")
     values: Decoder[Any] = NUMBERS if plain else VALUES
@@ -65,7 +67,8 @@ async def parse_columns(body: bytes, plain: bool) -> UserColumns:
         if group == "features":
             features[name] = _same_length(_column(values, column, field), field, len(ids))
         else:
-            costs[name] = _same_length(_column(MONEY, column, field), field, len(ids))
+            texts = _texts(MONEY, are_prices, column, field)
+            costs[name] = _same_length(texts, field, len(ids))
     return UserColumns(ids, features, costs)
 
 
@@ -117,6 +120,15 @@ def _plain(raw: bytes) -> Any:
     if raw[:1] in (b"[", b"{"):
         return [] if raw[:1] == b"[" else {}
     return json.loads(raw)
+
+
+def _texts(
+    decoder: Decoder[list[str]], are_good: Callable[[list[str]], bool], raw: Raw, field: str
+) -> list[str]:
+    """A column of text, checked as a whole; where that fails, the decoder says what is wrong."""
+    column = bytes(raw)
+    texts = good_texts(column, are_good) if column.count(b",") < wire.MOST_BATCH else None
+    return texts if texts is not None else _column(decoder, raw, field)
 
 
 def _column(decoder: Decoder[list[T]], raw: Raw, field: str) -> list[T]:

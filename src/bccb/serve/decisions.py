@@ -10,17 +10,17 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from bccb.ledger.event import Event, Kind, Known, fault_of
+from bccb.money import as_text
 from bccb.serve.books import Books
 from bccb.serve.campaign import RUNS, Campaign
 from bccb.serve.cells import cell_for, cells_of, whole_of
 from bccb.serve.problem import ProblemError, conflict, internal, invalid
 from bccb.serve.terms import Terms
 from bccb.serve.users import Users
-from bccb.serve.views import money
 from bccb.types import Floats, Ints
-from bccb.wire import DecisionAnswer, DecisionColumnsAnswer
 
 
 class Asked(NamedTuple):
@@ -79,6 +79,7 @@ def decide(books: Books, at: int, requests: Sequence[Asked]) -> list[Made | Prob
 
     Those of one campaign are decided in one go, since every call of a kernel takes time.
     """
+    _look_up(books, requests)
     results: dict[int, Made | ProblemError] = {}
     waiting = list(range(len(requests)))
     while waiting:
@@ -92,6 +93,14 @@ def decide(books: Books, at: int, requests: Sequence[Asked]) -> list[Made | Prob
         for i, result in _decide_apart(books, at, requests, drafts):
             results[i] = result
     return [results[i] for i in range(len(requests))]
+
+
+def _look_up(books: Books, requests: Sequence[Asked]) -> None:
+    """Read together which of these users were decided on."""
+    ids: dict[str, list[str]] = {}
+    for asked in requests:
+        ids.setdefault(asked.campaign_id, []).extend(asked.users.ids)
+    books.look_up(ids)
 
 
 def check(books: Books, at: int, asked: Asked) -> None:
@@ -217,30 +226,45 @@ def _check_running(campaign: Campaign, at: int) -> None:
         raise conflict("campaign-ended", f"the time of campaign {campaign.id} is over")
 
 
-def answers(made: Made) -> list[DecisionAnswer]:
+class Answered(Struct, frozen=True, gc=False):
+    """A ``DecisionAnswer`` to be written: the same JSON, sooner, since its money is text."""
+
+    decision_id: str | None
+    treatment: str | None
+    probability: float | None
+    price: float | None
+    remaining: str
+    act: bool
+
+
+class AnsweredColumns(Struct, frozen=True):
+    """A ``DecisionColumnsAnswer`` to be written."""
+
+    decision_ids: list[str | None]
+    treatments: list[str | None]
+    probabilities: list[float | None]
+    prices: list[float | None]
+    remaining: list[str]
+    act: bool
+
+
+def answers(made: Made) -> list[Answered]:
     """What to do with each user."""
     names, act = (None, *made.terms.treatments), not made.terms.shadow
     return [
-        DecisionAnswer(
-            event.decision or "",
-            names[event.action or 0],
-            event.probability or 0.0,
-            event.price or 0.0,
-            money(event.remaining),
-            act,
-        )
-        for event in made.events
+        Answered(id_, names[action or 0], probability, price, as_text(remaining), act)
+        for _, _, _, _, id_, _, action, _, _, price, probability, remaining, _, _ in made.events
     ]
 
 
-def answer_columns(made: Made) -> DecisionColumnsAnswer:
+def answer_columns(made: Made) -> AnsweredColumns:
     """The same, one list for each field."""
     names, events = (None, *made.terms.treatments), made.events
-    return DecisionColumnsAnswer(
-        decision_ids=tuple(event.decision or "" for event in events),
-        treatments=tuple(names[event.action or 0] for event in events),
-        probabilities=tuple(event.probability or 0.0 for event in events),
-        prices=tuple(event.price or 0.0 for event in events),
-        remaining=tuple(money(event.remaining) for event in events),
+    return AnsweredColumns(
+        decision_ids=[event.decision for event in events],
+        treatments=[names[event.action or 0] for event in events],
+        probabilities=[event.probability for event in events],
+        prices=[event.price for event in events],
+        remaining=[as_text(event.remaining) for event in events],
         act=not made.terms.shadow,
     )

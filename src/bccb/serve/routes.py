@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import IO, Annotated, Any, cast
@@ -36,6 +36,7 @@ from bccb.serve.outcomes import Reports
 from bccb.serve.problem import ProblemError, invalid
 from bccb.serve.quarantine import Quarantined
 from bccb.serve.spreading import look
+from bccb.serve.texts import plain_users
 from bccb.serve.users import UserRows
 from bccb.serve.views import campaign_view, report_view
 from bccb.serve.work import LONG
@@ -100,8 +101,12 @@ async def decide(engine: Engine, request: Request) -> Response:
     body = await read(request)
     single = body.lstrip()[:1] != b"["
     id_ = _campaign_id(request)
-    decoder: Decoder[Any] = PLAIN_DECISIONS if engine.books.is_plain(id_) else DECISIONS
-    users = [parse(decoder, body)] if single else await parse_list(decoder, body)
+    plain = engine.books.is_plain(id_)
+    decoder: Decoder[Any] = PLAIN_DECISIONS if plain else DECISIONS
+    if single:
+        users: Sequence[Any] = [parse(decoder, body)]
+    else:
+        users = (plain and plain_users(body)) or await parse_list(decoder, body)
     made = answers(await lists.decide(engine, Asked(id_, UserRows.of(users, single))))
     return json_response(made[0] if single else made)
 

@@ -37,6 +37,7 @@ from bccb.wire.features import FeatureChoice, FeatureRequest, FeatureValue
 from bccb.wire.fields import (
     CURRENCY,
     ID,
+    LONGEST_ID,
     MAY_BE_ZERO,
     MONEY,
     MOST_BATCH,
@@ -69,6 +70,7 @@ from bccb.wire.reports import (
 __all__ = [
     "CURRENCY",
     "ID",
+    "LONGEST_ID",
     "MAY_BE_ZERO",
     "MONEY",
     "MOST_BATCH",

@@ -14,6 +14,7 @@ MOST_CELLS = 64
 MOST_FEATURES = 1_000
 MOST_TREATMENTS = 100
 MOST_USERS = 10**12
+LONGEST_ID = 128  # characters
 ID = r"^[A-Za-z0-9][A-Za-z0-9._~:@+=-]*$"
 MONEY = r"^[0-9]{1,10}(\.[0-9]{1,12})?$"
 NAME = r"^[^\x00-\x1f\x7f]+$"
@@ -46,7 +47,7 @@ DecisionId: TypeAlias = Annotated[
     str,
     _matching(
         ID,
-        max_length=128,
+        max_length=LONGEST_ID,
         examples=["order-17"],
         description="Yours, one per decision: it makes retries safe.",
     ),

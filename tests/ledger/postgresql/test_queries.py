@@ -18,12 +18,14 @@ from bccb.ledger.postgresql.ledger import PostgresqlLedger
 from bccb.ledger.statements import queries
 
 HOT = [
-    *("advance", "campaigns_of", "decisions_since", "events", "known", "resolved", "seal_at"),
+    *("advance", "campaigns_of", "decisions_since", "events", "known", "known_in", "resolved"),
+    "seal_at",
     *("forget_snapshots", "keep_snapshot", "last_snapshot", "origin_snapshot", "revoke_key"),
 ]
 # The queries that cannot be planned, and those whose parameters must be typed to be
 UNPLANNED = {"listen"}
 TYPES = {"missing_guards": ["text[]"], "append": ["bigint[]"] * 3 + ["text[]"] * 2}
+TYPES["known_in"] = ["bigint[]", "text[]"]
 TYPES["append"] += ["bigint[]"] * 3 + ["float8[]"] * 3 + ["bigint[]", "bytea[]", "bigint[]"]
 
 
@@ -93,7 +95,7 @@ def test_a_page_is_not_sorted(filled: psycopg.Connection[tuple[object, ...]], na
     assert "Sort" not in plan(filled, name)
 
 
-@pytest.mark.parametrize("name", ["known", "resolved"])
+@pytest.mark.parametrize("name", ["known", "known_in", "resolved"])
 def test_decisions_are_looked_up_by_their_ids(
     filled: psycopg.Connection[tuple[object, ...]], name: str
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from bccb.ledger.event import FIELDS, Event
 from bccb.ledger.port import Account, DamagedError, Key, Resolved, Scope, Snapshot
@@ -72,6 +72,16 @@ class PostgresqlReader:
         events: dict[str, list[Event]] = {}
         for row in self._session.rows("known", (campaign, _texts(decisions))):
             events.setdefault(row[FIELDS.index("decision")], []).append(Event(*row))
+        return events
+
+    def known_in(self, asked: Mapping[int, Iterable[str]]) -> dict[int, dict[str, list[Event]]]:
+        """The same for several campaigns, in one round trip."""
+        pairs = [(key, id_) for key, ids in asked.items() for id_ in ids if "\0" not in id_]
+        keys, ids = zip(*pairs, strict=True) if pairs else ((), ())
+        events: dict[int, dict[str, list[Event]]] = {key: {} for key in asked}
+        for row in self._session.rows("known_in", (arrays.numbers(keys), arrays.texts(ids))):
+            event = Event(*row)
+            events[event.campaign].setdefault(event.decision or "", []).append(event)
         return events
 
     def decisions_since(self, campaign: int, after: int, limit: int) -> list[Event]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from itertools import chain
 from pathlib import Path
@@ -157,6 +157,10 @@ class SqliteLedger:
         for row in self._rows("known", (campaign, json.dumps(list(decisions)))):
             events.setdefault(row[FIELDS.index("decision")], []).append(Event(*row))
         return events
+
+    def known_in(self, asked: Mapping[int, Iterable[str]]) -> dict[int, dict[str, list[Event]]]:
+        """The same for several campaigns; in one query it would not take less time."""
+        return {campaign: self.known(campaign, decisions) for campaign, decisions in asked.items()}
 
     def decisions_since(self, campaign: int, after: int, limit: int) -> list[Event]:
         """The next decisions after an event."""

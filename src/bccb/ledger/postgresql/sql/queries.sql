@@ -102,6 +102,17 @@ SELECT campaign, sequence, at, kind, decision, number, action, money, value, pri
        probability, remaining, detail, seal
 FROM journal WHERE campaign = %s AND decision = ANY (%s) AND decision IS NOT NULL;
 
+-- name: known_in
+-- The same for decisions of several campaigns: each is looked up by itself.
+SELECT journal.campaign, sequence, at, kind, journal.decision, number, action, money, value, price,
+       probability, remaining, detail, seal
+FROM unnest(%s, %s) AS asked (campaign, decision)
+CROSS JOIN LATERAL (
+    SELECT * FROM journal
+    WHERE campaign = asked.campaign AND decision = asked.decision AND decision IS NOT NULL
+    OFFSET 0
+) AS journal;
+
 -- name: decisions_since
 -- The next decisions after an event, in order.
 SELECT campaign, sequence, at, kind, decision, number, action, money, value, price,
