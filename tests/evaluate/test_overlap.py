@@ -11,9 +11,9 @@ from bccb import Log
 from bccb.evaluate.overlap import (
     OutsideOverlap,
     chance_of,
+    no_balance,
     overlap_warning,
     thin_warning,
-    no_balance,
     within_overlap,
 )
 
