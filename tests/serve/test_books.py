@@ -9,7 +9,10 @@ import pytest
 from bccb.ledger.opening import open_ledger
 from bccb.serve import campaigns
 from bccb.serve.books import Books
+from bccb.serve.decisions import Asked, decide
 from bccb.serve.problem import ProblemError
+from bccb.serve.users import UserRows
+from bccb.wire import DecisionRequest
 from serve.service import Service, refused, user
 
 
@@ -44,6 +47,21 @@ def test_a_quarantined_campaign_can_be_looked_at_but_not_used(service: Service) 
     assert service.campaign(bad)["reason"] == "its journal cannot be folded"
     with pytest.raises(ProblemError):
         service.books.campaign(bad)
+
+
+def test_a_campaign_that_is_caught_up_is_asked_for_its_decisions_again(service: Service) -> None:
+    ours = service.open(name="ours")["id"], service.open(name="other")["id"]
+    service.books.look_up([(id_, ["a", "b"]) for id_ in ours])
+    with closing(open_ledger(service.place)) as ledger:
+        rival = Books(ledger)
+        list(rival.open())
+        users = UserRows.of([DecisionRequest("a", {"age": 1.0}, {"email": "1.00"})])
+        decide(rival, service.clock(), [Asked(ours[0], users)])
+        rival.write()
+        rival.commit()
+    campaign = service.books.named("ours")
+    assert campaign is not None
+    assert list(service.books.known(campaign, ["a", "b"])) == ["a"]
 
 
 def test_who_loses_a_race_reads_the_campaign_again_and_goes_on(service: Service) -> None:

@@ -13,9 +13,17 @@ import pytest
 from bccb.ledger.event import Event
 from bccb.serve.books import Books
 from bccb.serve.decisions import Asked, Made, answer_columns, answers, decide
+from bccb.serve.outcomes import Reports, observe
 from bccb.serve.problem import ProblemError
 from bccb.serve.users import UserRows
-from bccb.wire import DecisionAnswer, DecisionColumnsAnswer, DecisionRequest, encode
+from bccb.wire import (
+    DecisionAnswer,
+    DecisionColumnsAnswer,
+    DecisionRequest,
+    OutcomeAnswer,
+    OutcomeItem,
+    encode,
+)
 from serve.service import Service, refused, user
 from serve.test_terms import TERMS
 
@@ -281,21 +289,49 @@ def test_users_of_several_campaigns_are_looked_up_together(
     ]
 
     reads: list[Any] = []
-    together = service.books.ledger.known_in
+    ledger = service.books.ledger
+    together, alone = ledger.known_in, ledger.known
 
-    def counted(ids: Any) -> Any:
+    def read_together(ids: Any) -> Any:
         reads.append(ids)
         return together(ids)
 
-    monkeypatch.setattr(service.books.ledger, "known_in", counted)
+    def read_alone(campaign: int, ids: Any) -> Any:
+        assert not ledger.shared, "one more round trip"
+        return alone(campaign, ids)
+
+    monkeypatch.setattr(ledger, "known_in", read_together)
+    monkeypatch.setattr(ledger, "known", read_alone)
 
     def command(books: Books, at: int) -> list[Made | ProblemError]:
         return decide(books, at, [*asked, *asked])
 
     made = service.run(service.engine.do(command))
-    assert len(reads) == 1
+    assert len(reads) == ledger.shared
     rows = [msgspec.to_builtins(answers(each)) for each in made if isinstance(each, Made)]
     assert [row[:1] for row in rows[:3]] == first
     assert rows[:3] == rows[3:]
     for id_, row in zip(campaigns, rows, strict=False):
         assert service.campaign(id_)["decisions"] == len(row) == 2
+
+
+def test_an_outcome_in_the_same_batch_is_seen_after_users_were_looked_up_together(
+    service: Service,
+) -> None:
+    campaigns = [service.open(name=f"campaign {i}")["id"] for i in range(2)]
+    for id_ in campaigns:
+        service.decide(id_, "old")
+    users = msgspec.convert([user("old"), user("new")], list[DecisionRequest])
+    asked = [Asked(id_, UserRows.of(users)) for id_ in campaigns]
+
+    def command(books: Books, at: int) -> list[OutcomeAnswer]:
+        decide(books, at, asked)
+        items = [OutcomeItem(value=1.0, decision_id=each) for each in ("old", "new")]
+        reports = Reports(campaigns[0], items, single=False)
+        first, again = (observe(books, at, reports) for _ in range(2))
+        return [*first, *again]
+
+    told = service.run(service.engine.do(command))
+    assert [each.status for each in told] == ["recorded"] * 2 + ["already_recorded"] * 2
+    assert service.campaign(campaigns[0])["pending"] == 0
+    assert service.campaign(campaigns[1])["pending"] == 2

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from bccb.ledger.event import Event
 from bccb.ledger.port import EMPTY, Account, Ledger, LedgerError, Mark, concerns_all
 from bccb.serve.campaign import Campaign
 from bccb.serve.cells import cells_beside
 from bccb.serve.code import Code
+from bccb.serve.journal import Journal
 from bccb.serve.problem import unknown
 from bccb.serve.quarantine import Quarantined, quarantined
 from bccb.serve.recovery import OtherCodeError, catch_up, code_of, recover, snapshot_of
@@ -28,13 +28,6 @@ SNAPSHOT_AFTER = 100  # events of a campaign that had to be folded again
 logger = logging.getLogger("bccb.serve")
 
 
-class Read(NamedTuple):
-    """What the ledger has of decisions of one campaign."""
-
-    asked: set[str]  # their ids
-    events: dict[str, list[Event]]  # of those that it knows
-
-
 class Books:
     """Campaigns by id. One task changes them; what it records is durable after :meth:`commit`.
 
@@ -47,10 +40,7 @@ class Books:
         self._names: dict[str, str] = {}
         self._encoded: set[str] = set()  # with encoded features, also those that were let go
         self._keys = 0
-        self._events: list[Event] = []
-        self._by_decision: dict[tuple[int, str], list[Event]] = {}
-        self._indexed = 0  # events that are in this index
-        self._read: dict[int, Read] = {}  # what commands that run together will ask for, by key
+        self._journal = Journal(ledger)
         self._marks: dict[str, Mark] = {}  # where each journal ends in the ledger
         self._changed: set[str] = set()  # campaigns that have moved since then
         self._kept: dict[str, int] = {}  # the sequence of its newest snapshot
@@ -194,30 +184,14 @@ class Books:
 
     def known(self, campaign: Campaign, decisions: Iterable[str]) -> dict[str, list[Event]]:
         """All events of these decisions, also those that are not committed yet."""
-        decisions = list(decisions)
-        read = self._read.get(campaign.key)
-        if read is None or not read.asked.issuperset(decisions):
-            events = self.ledger.known(campaign.key, decisions)
-        else:
-            events = {id_: read.events[id_] for id_ in decisions if id_ in read.events}
-        if campaign.id in self._changed:
-            self._index()
-            for id_ in decisions:
-                more = self._by_decision.get((campaign.key, id_))
-                if more:
-                    events[id_] = [*events.get(id_, ()), *more]
-        return events
+        return self._journal.known(campaign.key, list(decisions))
 
-    def look_up(self, decisions: Mapping[str, Collection[str]]) -> None:
-        """Read together what :meth:`known` will be asked for, by campaign: one query for all."""
-        held = {id_: self._campaigns.get(id_) for id_ in decisions}
-        asked = {
-            each.key: set(decisions[id_])
-            for id_, each in held.items()
-            if isinstance(each, Campaign)
-        }
-        known = self.ledger.known_in(asked) if len(asked) > 1 else {}
-        self._read = {key: Read(asked[key], events) for key, events in known.items()}
+    def look_up(self, decisions: Iterable[tuple[str, Collection[str]]]) -> None:
+        """Read together what :meth:`known` will be asked for, by campaign."""
+        if self.ledger.shared:  # a file answers each question as soon as all of them
+            held = ((self._campaigns.get(id_), ids) for id_, ids in decisions)
+            asked = ((each.key, ids) for each, ids in held if isinstance(each, Campaign))
+            self._journal.look_up(asked)
 
     # Changing
 
@@ -233,14 +207,7 @@ class Books:
     def record(self, campaign: Campaign, *events: Event) -> None:
         """Add events that a campaign has made, in order."""
         self._changed.add(campaign.id)
-        self._events.extend(events)
-
-    def _index(self) -> None:
-        """Bring the index of recorded events up to date: only when it is needed, which is rare."""
-        for event in self._events[self._indexed :]:
-            if event.decision is not None:
-                self._by_decision.setdefault((event.campaign, event.decision), []).append(event)
-        self._indexed = len(self._events)
+        self._journal.record(campaign.key, events)
 
     def sweep(self, campaign: Campaign, swept: int) -> None:
         """Remember that decisions up to this event have had their window."""
@@ -262,11 +229,11 @@ class Books:
                 self.ledger.add_campaign(campaign.key, campaign.id, campaign.account().name)
         for campaign in changed:  # first, so that a lost race shows as one
             self.ledger.advance(campaign.account(), self._marks[campaign.id])
-        self.ledger.append(self._events)
+        self.ledger.append(self._journal.recorded)
         for campaign in changed:
             if self._snapshot_due(campaign):
                 self._keep(campaign)
-        return len(self._events)
+        return len(self._journal.recorded)
 
     def _since_snapshot(self, campaign: Campaign) -> int:
         return campaign.sequence - self._kept[campaign.id]
@@ -310,7 +277,7 @@ class Books:
         were taken over.
         """
         self._used.clear()
-        self._read.clear()
+        self._journal.read_again()
         self._read_again()
         return self._follow(ids) if ids and self.ledger.shared else 0
 
@@ -341,8 +308,8 @@ class Books:
             self._try_to_keep(campaign)
 
     def _forget(self) -> None:
-        self._events, self._by_decision, self._indexed = [], {}, 0
-        self._changed, self._used, self._read = set(), set(), {}
+        self._journal.forget()
+        self._changed, self._used = set(), set()
 
     def follow(self, ids: Collection[str]) -> None:
         """Fold what was written to campaigns in memory, and did not come from them."""
@@ -370,6 +337,7 @@ class Books:
             self._keep_alone(campaign, origin=True)
 
     def _catch_up(self, account: Account, campaign: Campaign) -> None:
+        self._journal.read_again(account.key)
         if account.sequence - campaign.sequence > SNAPSHOT_EVERY:
             self._load(account)  # there is a newer snapshot: folding from here takes longer
             return

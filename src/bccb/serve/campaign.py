@@ -102,9 +102,10 @@ class Campaign(Standing):
         self.tally.cheapest += int(costs.min(axis=1).sum())
         arms = np.full(len(times), NOT_KNOWN) if self.terms.shadow else made.actions
         self.pending.enter(first, xs, arms, np.array(times, np.float64), self.sequence + 1)
-        remaining = (self.remaining - np.cumsum(made.paid)).tolist()
+        left, paid = self.remaining, made.paid.tolist()
+        remaining = [left := left - each for each in paid]
         columns = (
-            *(times, decisions, made.actions.tolist(), made.paid.tolist()),
+            *(times, decisions, made.actions.tolist(), paid),
             (made.prices + 0.0).tolist(),  # SQLite keeps no sign of zero: seals would not fit
             *(rounded.tolist(), remaining, _details(costs, made.traces, raw)),
         )
@@ -286,7 +287,7 @@ def _sound(prices: Floats, probabilities: Floats, paid: Ints, remaining: int) ->
 
 def _details(costs: Ints, traces: Floats, raw: Sequence[bytes]) -> list[bytes]:
     """What each decision leaves to learn by: costs, trace, and the features as they came."""
-    whole = np.hstack((costs, traces.view(np.int64))).tobytes()
+    whole = np.concatenate((costs, traces.view(np.int64)), axis=1).tobytes()
     size = len(whole) // len(raw)
     return [whole[i * size : (i + 1) * size] + given for i, given in enumerate(raw)]
 

@@ -79,7 +79,7 @@ def decide(books: Books, at: int, requests: Sequence[Asked]) -> list[Made | Prob
 
     Those of one campaign are decided in one go, since every call of a kernel takes time.
     """
-    _look_up(books, requests)
+    books.look_up((asked.campaign_id, asked.users.ids) for asked in requests)
     results: dict[int, Made | ProblemError] = {}
     waiting = list(range(len(requests)))
     while waiting:
@@ -93,14 +93,6 @@ def decide(books: Books, at: int, requests: Sequence[Asked]) -> list[Made | Prob
         for i, result in _decide_apart(books, at, requests, drafts):
             results[i] = result
     return [results[i] for i in range(len(requests))]
-
-
-def _look_up(books: Books, requests: Sequence[Asked]) -> None:
-    """Read together which of these users were decided on."""
-    ids: dict[str, list[str]] = {}
-    for asked in requests:
-        ids.setdefault(asked.campaign_id, []).extend(asked.users.ids)
-    books.look_up(ids)
 
 
 def check(books: Books, at: int, asked: Asked) -> None:
@@ -229,10 +221,10 @@ def _check_running(campaign: Campaign, at: int) -> None:
 class Answered(Struct, frozen=True, gc=False):
     """A ``DecisionAnswer`` to be written: the same JSON, sooner, since its money is text."""
 
-    decision_id: str | None
+    decision_id: str
     treatment: str | None
-    probability: float | None
-    price: float | None
+    probability: float
+    price: float
     remaining: str
     act: bool
 
@@ -240,10 +232,10 @@ class Answered(Struct, frozen=True, gc=False):
 class AnsweredColumns(Struct, frozen=True):
     """A ``DecisionColumnsAnswer`` to be written."""
 
-    decision_ids: list[str | None]
+    decision_ids: list[str]
     treatments: list[str | None]
-    probabilities: list[float | None]
-    prices: list[float | None]
+    probabilities: list[float]
+    prices: list[float]
     remaining: list[str]
     act: bool
 
@@ -252,8 +244,15 @@ def answers(made: Made) -> list[Answered]:
     """What to do with each user."""
     names, act = (None, *made.terms.treatments), not made.terms.shadow
     return [
-        Answered(id_, names[action or 0], probability, price, as_text(remaining), act)
-        for _, _, _, _, id_, _, action, _, _, price, probability, remaining, _, _ in made.events
+        Answered(
+            event.decision or "",
+            names[event.action or 0],
+            event.probability or 0.0,
+            event.price or 0.0,
+            as_text(event.remaining),
+            act,
+        )
+        for event in made.events
     ]
 
 
@@ -261,10 +260,10 @@ def answer_columns(made: Made) -> AnsweredColumns:
     """The same, one list for each field."""
     names, events = (None, *made.terms.treatments), made.events
     return AnsweredColumns(
-        decision_ids=[event.decision for event in events],
+        decision_ids=[event.decision or "" for event in events],
         treatments=[names[event.action or 0] for event in events],
-        probabilities=[event.probability for event in events],
-        prices=[event.price for event in events],
+        probabilities=[event.probability or 0.0 for event in events],
+        prices=[event.price or 0.0 for event in events],
         remaining=[as_text(event.remaining) for event in events],
         act=not made.terms.shadow,
     )

@@ -7,11 +7,10 @@ import os
 from collections.abc import AsyncIterator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import IO, Annotated, Any, cast
+from typing import IO, Annotated, cast
 
 import msgspec
 from msgspec import Meta, structs
-from msgspec.json import Decoder
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
@@ -22,7 +21,7 @@ from bccb.ledger.port import Scope
 from bccb.machine import Machine
 from bccb.serve import campaigns, explanations, learning, lists, log, outcomes
 from bccb.serve.answers import JSON, json_response
-from bccb.serve.body import parse, parse_list, read, read_file, refusal
+from bccb.serve.body import parse, parse_items, parse_list, read, read_file, refusal
 from bccb.serve.books import Books
 from bccb.serve.campaign import Campaign
 from bccb.serve.cells import cells_of
@@ -36,7 +35,7 @@ from bccb.serve.outcomes import Reports
 from bccb.serve.problem import ProblemError, invalid
 from bccb.serve.quarantine import Quarantined
 from bccb.serve.spreading import look
-from bccb.serve.texts import plain_users
+from bccb.serve.texts import entries, plain_users
 from bccb.serve.users import UserRows
 from bccb.serve.views import campaign_view, report_view
 from bccb.serve.work import LONG
@@ -87,6 +86,15 @@ def _decision_id(request: Request) -> str:
         raise problem or invalid("decision_id", given, str(error)) from None
 
 
+async def _plain_list(body: bytes) -> Sequence[wire.PlainDecisionRequest]:
+    users = plain_users(body)
+    return await parse_items(PLAIN_DECISIONS, body) if users is None else users
+
+
+async def _list(body: bytes) -> Sequence[wire.DecisionRequest]:
+    return await parse_list(DECISIONS, body, entries)
+
+
 @deciding(
     "POST",
     f"{ONE}/decisions",
@@ -102,11 +110,11 @@ async def decide(engine: Engine, request: Request) -> Response:
     single = body.lstrip()[:1] != b"["
     id_ = _campaign_id(request)
     plain = engine.books.is_plain(id_)
-    decoder: Decoder[Any] = PLAIN_DECISIONS if plain else DECISIONS
+    users: Sequence[wire.DecisionRequest | wire.PlainDecisionRequest]
     if single:
-        users: Sequence[Any] = [parse(decoder, body)]
+        users = [parse(PLAIN_DECISIONS, body) if plain else parse(DECISIONS, body)]
     else:
-        users = (plain and plain_users(body)) or await parse_list(decoder, body)
+        users = await (_plain_list(body) if plain else _list(body))
     made = answers(await lists.decide(engine, Asked(id_, UserRows.of(users, single))))
     return json_response(made[0] if single else made)
 

@@ -6,32 +6,45 @@ What is wrong with one of them, the decoders of the wire's types tell.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta
 from msgspec.json import Decoder
 
 from bccb import wire
-from bccb.serve.body import SLICE
+from bccb.serve.body import are_small, decoded
 
-ID = wire.ID.removeprefix("^").removesuffix("$")
-IDS = re.compile(rf"{ID}(?:\n{ID})*\Z")
-PRICE = re.compile(wire.in_python(wire.MONEY))
+LONGEST_PRICE = 23  # characters: ten digits, a point and twelve digits
 
 
 class UncheckedRequest(wire.PlainDecisionRequest):
     """A user whose id and costs are still to be checked."""
 
     decision_id: Annotated[str, Meta(max_length=wire.LONGEST_ID)]
-    costs: Annotated[dict[str, str], Meta(max_length=wire.MOST_TREATMENTS)]
+    costs: Annotated[
+        dict[str, Annotated[str, Meta(max_length=LONGEST_PRICE)]],
+        Meta(max_length=wire.MOST_TREATMENTS),
+    ]
 
 
 USERS = Decoder(list[UncheckedRequest])
 TEXTS = Decoder(list[Annotated[str, Meta(max_length=wire.LONGEST_ID)]])
-UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+
+
+def _lines(pattern: str) -> re.Pattern[str]:
+    """The pattern of texts that all fit a pattern, one to a line."""
+    one = f"(?:{pattern.removeprefix('^').removesuffix('$')})"
+    return re.compile(rf"{one}(?:\n{one})*\Z")
+
+
+IDS, PRICES = _lines(wire.ID), _lines(wire.MONEY)
+
+
+def _fit(lines: re.Pattern[str], texts: Collection[str]) -> bool:
+    # none that fits has a newline: so many lines, so many texts
+    together = "\n".join(texts)
+    return together.count("\n") == len(texts) - 1 and lines.match(together) is not None
 
 
 def are_ids(ids: Sequence[str]) -> bool:
@@ -40,9 +53,7 @@ def are_ids(ids: Sequence[str]) -> bool:
     >>> are_ids(["order-17", "a"]), are_ids(["order-17", ""]), are_ids(["a\nb"])
     (True, False, False)
     """
-    # an id has no newline: so many parts, so many ids
-    together = "\n".join(ids)
-    return together.count("\n") == len(ids) - 1 and IDS.match(together) is not None
+    return _fit(IDS, ids)
 
 
 def are_prices(texts: Iterable[str]) -> bool:
@@ -51,33 +62,26 @@ def are_prices(texts: Iterable[str]) -> bool:
     >>> are_prices(["0.77", "1"]), are_prices(["1."])
     (True, False)
     """
-    return all(map(_is_price, set(texts)))
-
-
-@lru_cache(10_000)  # prices repeat
-def _is_price(text: str) -> bool:
-    return PRICE.match(text) is not None
+    distinct = set(texts)  # prices repeat
+    return not distinct or _fit(PRICES, distinct)
 
 
 def plain_users(body: bytes) -> list[UncheckedRequest] | None:
     """The users of a short list, with plain features; None if anything is wrong with them."""
-    if len(body) > SLICE:
-        return None
-    try:
-        users = USERS.decode(body)
-    except UNREADABLE:
+    users = decoded(USERS, body)
+    if users is None or len(users) > wire.MOST_BATCH:
         return None
     prices = (text for user in users for text in user.costs.values())
     good = are_ids([user.decision_id for user in users]) and are_prices(prices)
-    return users if good and len(users) <= wire.MOST_BATCH else None
+    return users if good and are_small(body, entries(users)) else None
+
+
+def entries(users: Sequence[wire.DecisionRequest | wire.PlainDecisionRequest]) -> int:
+    """How many features and costs users have together."""
+    return sum([len(user.features) + len(user.costs) for user in users])
 
 
 def good_texts(column: bytes, are_good: Callable[[list[str]], bool]) -> list[str] | None:
     """The texts of a short column; None if anything is wrong with them."""
-    if len(column) > SLICE:
-        return None
-    try:
-        texts = TEXTS.decode(column)
-    except UNREADABLE:
-        return None
-    return texts if are_good(texts) else None
+    texts = decoded(TEXTS, column)
+    return texts if texts is not None and are_good(texts) else None
