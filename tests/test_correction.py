@@ -137,7 +137,7 @@ def test_a_settled_cost_is_lowered_and_never_raised(settled: float, y: float, sp
     assert (policy.spent, policy.remaining) == (spent, 1.0 - spent)
 
 
-def test_what_was_repaid_does_not_come_back_twice() -> None:
+def test_a_correction_returns_no_more_than_was_spent() -> None:
     policy = make("treat-all", charge="conversion", budget=1.0)
     decision = policy.decide([0.0, 0.0], cost=0.5, at=0.0)
     policy.observe(decision, 1, at=1.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeAlias
@@ -159,6 +160,8 @@ def handler_of(service: Service) -> type[BaseHTTPRequestHandler]:
             if how == "slow":
                 service.stopped.wait(60)
                 service.late += 1
+            if how == "compiles":
+                time.sleep(0.3)
             return self.reply(200, b"<html>" if how == "page" else json.dumps(answer).encode())
 
         do_POST = do_PUT = do_GET  # noqa: N815

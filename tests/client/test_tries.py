@@ -104,6 +104,18 @@ def test_a_slow_service_is_given_up_in_time(service: Service, connect: Connect) 
     assert service.late == 0  # it has not answered yet
 
 
+def test_opening_a_campaign_waits_for_its_policy_to_be_compiled(
+    service: Service, connect: Connect
+) -> None:
+    service.plan = ["compiles"]
+    client = connect(timeout=0.1, patience=0)
+    made = client.create_campaign(
+        "summer", budget=10, features=["age"], treatments=["email"], users=100
+    )
+    assert made.name == "summer"
+    assert len(service.seen) == 1
+
+
 def test_pauses_double_up_to_a_bound_and_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     from bccb.client import tries
 

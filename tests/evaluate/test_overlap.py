@@ -11,9 +11,9 @@ from bccb import Log
 from bccb.evaluate.overlap import (
     OutsideOverlap,
     chance_of,
+    no_balance,
     overlap_warning,
     thin_warning,
-    weight_warning,
     within_overlap,
 )
 
@@ -59,7 +59,7 @@ def test_what_is_left_out_is_reported_from_one_part_in_a_hundred_on() -> None:
 
 @pytest.mark.parametrize(("users", "warned"), [(100, False), (150, False), (250, True), (0, True)])
 def test_weights_that_do_not_add_up_are_reported(users: int, warned: bool) -> None:
-    result = weight_warning("They", np.ones(100), users, variance=100.0)
+    result = no_balance("They", np.ones(100), users, variance=100.0)
     assert bool(result) == warned
     assert all(f"They stand for 100 users by their probabilities, but should for {users}" in said
                for said in result)  # fmt: skip

@@ -212,7 +212,9 @@ def _play(
     with Client(url, key) as client:
         campaign = wanted.campaign and client.campaign(wanted.campaign)
         traffic = _traffic(campaign or None, wanted, log, plan.users)
-        campaign = campaign or _create(client, wanted, traffic, plan.users)
+        if not campaign:
+            with progress_bar("opening a campaign"):
+                campaign = _create(client, wanted, traffic, plan.users)
         page = page_of(client, campaign)
         where = f"driving campaign {campaign.id}: watch it at {page}"
         notes.print(where, highlight=False, soft_wrap=True)

@@ -63,7 +63,7 @@ def command(
     probability, what it cost, and the outcome. Without a column of probabilities it is taken for a
     randomised trial. Other policies are driven over the log with the same money; they learn where
     the log did what they propose. Every figure has a 95 % interval; where too few users were left
-    to chance there is a reason instead. While a cost cap holds money back, next to nobody is: such
+    to chance there is a reason instead. While a cost cap holds money back, hardly any user is: such
     a log tells what its own treatments caused, but hardly what other policies would have.
 
     With --charge conversion the log, too, paid only for treated users who converted. What another

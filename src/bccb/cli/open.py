@@ -113,7 +113,8 @@ def command(
         log = read_with_notes(data, columns)
         chosen = policy or _advised(log, wanted, jobs)
         learned = _taught(chosen, log, wanted)
-        campaign = _open(client, wanted, log, learned)
+        with progress_bar("opening the campaign"):
+            campaign = _open(client, wanted, log, learned)
         notes.print(f"{chosen} has learned {log.users:,} rows of {data.name}", highlight=False)
         out.print(f"campaign: {campaign.id}", highlight=False)
         out.print(f"the page: {page_of(client, campaign)}", highlight=False, soft_wrap=True)

@@ -45,6 +45,7 @@ T = TypeVar("T")
 Method: TypeAlias = Literal["GET", "POST", "PUT"]
 CampaignId: TypeAlias = Campaign | str  # the campaign, or its id
 FILE = "application/octet-stream"
+COMPILING = 300.0  # seconds; the first campaign of its kind waits for its policy to be compiled
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class Call(Generic[T]):
     body: bytes | None = None
     target: Path | None = None
     content_type: str = "application/json"  # of the body
+    silence: float = 0.0  # seconds without an answer that are normal
 
 
 def create_campaign(
@@ -119,7 +121,7 @@ def create_campaign(
         "currency": currency,
         "cells": cells,
     }
-    return _call("POST", "/v1/campaigns", Campaign, _given(body))
+    return _call("POST", "/v1/campaigns", Campaign, _given(body), COMPILING)
 
 
 def upload_learning(campaign: CampaignId, policy: Policy | bytes) -> Call[Campaign]:
@@ -128,7 +130,9 @@ def upload_learning(campaign: CampaignId, policy: Policy | bytes) -> Call[Campai
     """
     saved = policy.to_bytes() if isinstance(policy, Policy) else policy
     read = decoder(Campaign).decode
-    return Call("PUT", _path(campaign, "learning"), read, saved, content_type=FILE)
+    return Call(
+        "PUT", _path(campaign, "learning"), read, saved, content_type=FILE, silence=COMPILING
+    )
 
 
 def campaigns() -> Call[tuple[Campaign, ...]]:
@@ -289,7 +293,9 @@ def _given(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _call(method: Method, path: str, answer: type[T], body: Any = None) -> Call[T]:
+def _call(
+    method: Method, path: str, answer: type[T], body: Any = None, silence: float = 0.0
+) -> Call[T]:
     """A call with JSON; what is not an ``answer`` is refused with a ``msgspec.DecodeError``."""
     try:
         sent = (
@@ -299,7 +305,7 @@ def _call(method: Method, path: str, answer: type[T], body: Any = None) -> Call[
         )
     except (TypeError, ValueError) as error:
         raise InputError("what is sent", body, f"finite numbers and text ({error})") from None
-    return Call(method, path, decoder(answer).decode, sent)
+    return Call(method, path, decoder(answer).decode, sent, silence=silence)
 
 
 def _path(campaign: CampaignId, *parts: str) -> str:

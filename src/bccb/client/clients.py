@@ -135,7 +135,8 @@ class Client(_Connected[httpx.Client]):
     """The service, called and waited for; to be used from any number of threads.
 
     ``url`` and ``key`` default to ``BCCB_URL`` and ``BCCB_KEY``. A try is given up after
-    ``timeout`` seconds without a byte (2 for the connection); where no answer came, or one that
+    ``timeout`` seconds without a byte (2 for the connection; 300 to open a campaign, since the
+    service may have to compile its policy); where no answer came, or one that
     says "not now", the call is made again with the same ids, for up to ``patience`` seconds::
 
         with Client() as client:

@@ -45,13 +45,14 @@ class Tries(Generic[T]):
     def request(self, http: httpx.Client | httpx.AsyncClient) -> httpx.Request:
         """The next try."""
         silence = self.timeout if not self.count else max(min(self.timeout, self.left), 0.001)
+        connect = min(CONNECT, silence)
         self.count += 1
         return http.build_request(
             self.call.method,
             self.call.path,
             content=self.call.body,
             headers={} if self.call.body is None else {"Content-Type": self.call.content_type},
-            timeout=httpx.Timeout(silence, connect=min(CONNECT, silence)),
+            timeout=httpx.Timeout(max(silence, self.call.silence), connect=connect),
         )
 
     def failed(self, error: httpx.TransportError) -> None:

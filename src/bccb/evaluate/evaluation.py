@@ -28,11 +28,11 @@ from bccb.evaluate.overlap import (
     TREATED,
     OutsideOverlap,
     chance_of,
+    no_balance,
     no_support,
     no_support_for_amounts,
     overlap_warning,
     thin_warning,
-    weight_warning,
     within_overlap,
 )
 from bccb.evaluate.parallel import OnProgress
@@ -148,8 +148,8 @@ def evaluate_log(log: Log, rates: Floats, payment: Payment = AT_ONCE) -> Evaluat
         control = Weighted(odds[inside], rates[inside, 0], squares)
         estimates = estimate_treated(log.outcomes[inside], treated[inside], control, log.kind)
         spread = float((odds**2).sum()) if squares is None else float(((1 - chance) / chance).sum())
-        warnings += weight_warning(ALONE, odds, int((treated & inside).sum()), spread)
         withheld = no_support(ALONE, odds)
+        withheld += no_balance(ALONE, odds, int((treated & inside).sum()), spread)
         if log.amounts:
             for who, weights in ((ALONE, odds), (TREATED, (treated & inside).astype(np.float64))):
                 withheld += no_support_for_amounts(who, weights, log.outcomes)
@@ -207,13 +207,8 @@ def evaluate_proposals(
         estimates = estimate_proposed(outcomes, taken, control, log.kind)
         for who, arm in ((FOLLOWED, taken), (ALONE, control)):
             spread = arm.weights**2 if arm.squares is None else arm.squares - 1.0
-            said = weight_warning(who, arm.weights, len(rows), float(spread.sum()))
             withheld += no_support(who, arm.weights)
-            # with several treatments nothing else tells that users had no chance of the proposal
-            if outside is None:
-                withheld += said
-            else:
-                warnings += said
+            withheld += no_balance(who, arm.weights, len(rows), float(spread.sum()))
             if log.amounts:
                 withheld += no_support_for_amounts(who, arm.weights, outcomes)
             else:

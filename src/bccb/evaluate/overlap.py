@@ -20,8 +20,9 @@ FAR = 4.0  # standard errors that weights add up to too much or too little: hard
 FEWEST_USERS = 30
 MOST_SHARE = 0.5  # of the value of an arm that one order may bring
 WORTH_A_WARNING = 0.01  # of the treated users or of the spend
-NO_CHANCE, MANY = 1e-6, 0.1  # of being treated; and the share of users with no more than that
-UNTRUSTED = "The estimates cannot be trusted."
+NO_CHANCE = 1e-6  # of being treated
+MANY = 0.1  # share of users who had no more than that
+UNBALANCED = "The weights do not add up, so no estimate is given."
 ALONE, TREATED = "The users left alone", "The treated users"
 
 
@@ -70,15 +71,15 @@ def overlap_warning(outside: OutsideOverlap | None, treated: str) -> list[str]:
     ]
 
 
-def weight_warning(arm: str, weights: Floats, users: int, variance: float) -> list[str]:
-    """Warn where the weights of the rows of an arm do not add up to the users they stand for."""
+def no_balance(arm: str, weights: Floats, users: int, variance: float) -> list[str]:
+    """Why no estimate can be trusted: the weights of an arm miss the users they stand for."""
     total = float(weights.sum())
     if abs(total - users) <= FAR * math.sqrt(variance + users):
         return []
     return [
         f"{arm} stand for {total:,.0f} users by their probabilities, but should for {users:,}: the "
         "probabilities are not those of the actions in this log, or many users had no chance of "
-        f"that action. {UNTRUSTED}"
+        f"that action. {UNBALANCED}"
     ]
 
 
@@ -96,9 +97,9 @@ def chance_warning(log: Log) -> list[str]:
         return []
     return [
         f"{share:.0%} of the users were left alone and had no chance (below 1 in 1,000,000) of "
-        "being treated, as where a cost cap holds money back. Such a log tells what its own "
-        "treatments caused, but hardly what other policies would have: use a trial for that, or "
-        "the log of a campaign without a cost cap."
+        "being treated, as when the money is spent, or while a cost cap holds it back. Such a log "
+        "tells what its own treatments caused, but hardly what other policies would have: use a "
+        "trial for that."
     ]
 
 

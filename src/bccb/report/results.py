@@ -11,7 +11,7 @@ from bccb.evaluate.compare import Summary
 from bccb.evaluate.estimates import Estimate
 from bccb.evaluate.evaluation import Evaluation
 from bccb.evaluate.live_comparison import LiveSummary
-from bccb.evaluate.overlap import FEWEST_USERS, UNTRUSTED
+from bccb.evaluate.overlap import FEWEST_USERS, UNBALANCED
 from bccb.evaluate.planning import Plan
 from bccb.evaluate.statistics import Limits
 from bccb.intervals import Interval
@@ -247,7 +247,8 @@ def _incremental(evaluation: Evaluation, line: Estimate | None) -> str:
         users = evaluation.effective_users
         why = f"ESS {users:,.1f}, needs {FEWEST_USERS}" if users else "nobody to compare"
         if users >= FEWEST_USERS:
-            why = "no real chance" if UNTRUSTED in evaluation.withheld else "too few amounts"
+            unbalanced = UNBALANCED in evaluation.withheld
+            why = "weights do not add up" if unbalanced else "too few amounts"
         return f"withheld: {why}" if evaluation.treated else "treats nobody"
     return _ranged(line.incremental, Limits(line.low, line.high), evaluation.kind)
 

@@ -167,8 +167,8 @@ class Campaign(Standing):
     def correcting(self, at: int, known: Known, value: float) -> Event:
         """The outcome was another one, such as an order that came back: learned and charged again.
 
-        A cost that was settled is never raised: an order that came back costs nothing. Nor does a
-        treatment that was not the policy's.
+        Where costs are charged on conversion, an order that came back costs nothing; a settled cost
+        may fall, and never rises. A treatment that was not the policy's costs nothing.
         """
         end, decision, cost = known.end, known.decision, known.held
         assert end is not None
