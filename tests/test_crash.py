@@ -12,6 +12,7 @@ import pytest
 
 from bench import crash
 from bench.service.books import Reader
+from bench.service.checks import again
 from bench.service.memory import COUNTERS, Book, Decision, Faults, cost_micros
 from bench.service.process import Server
 
@@ -182,6 +183,51 @@ def test_money_of_amounts_is_the_share_that_is_charged() -> None:
     found = book.money()
     assert (found["paid"], found["spent"]) == (800_000, 500_000)
     assert (found["conversions"], found["value"], found["too_late"]) == (3, 96.5, 1)
+
+
+def settled_and_corrected(name: str, **more: object) -> Decision:
+    """A treatment that was settled at 0.2, and whose order then came back."""
+    state = {"decision_id": name, "treatment": "email", "reserved": "0", "spent": "0.2"}
+    known: dict[str, Any] = {"settled": state, "settled_cost": "0.200000", "reported": 1.0}
+    known |= {"outcome": {"status": "recorded", "value": 1.0}, "corrected": 0.0}
+    return decision(name, "0.3", **known | more)
+
+
+def test_an_order_that_came_back_returns_its_settled_cost() -> None:
+    known = [
+        settled_and_corrected("a", on_conversion=True),
+        settled_and_corrected("b", on_conversion=True, share=250_000),
+        settled_and_corrected("d", on_conversion=True, corrected=None),
+        settled_and_corrected("e"),  # charged whether the user converts or not
+        settled_and_corrected("f", on_conversion=True, share=250_000, corrected=0.5),
+        settled_and_corrected("g", on_conversion=True, share=250_000, corrected=90.0),
+    ]
+    assert [one.paid for one in known] == [0, 0, 200_000, 200_000, 125_000, 200_000]
+    book = Book("c", {"budget": "2"}, {one.id: one for one in known[:4]})
+    assert (book.money()["paid"], book.money()["spent"]) == (400_000, 400_000)
+
+
+@pytest.mark.parametrize(
+    ("known", "right"),
+    [
+        (settled_and_corrected("a", on_conversion=True), "0"),
+        (settled_and_corrected("a", on_conversion=True, corrected=None), "0.2"),
+        (settled_and_corrected("a"), "0.2"),
+    ],
+)
+@pytest.mark.parametrize("spent", ["0", "0.1", "0.2", "0.200001", "0.3"])
+def test_a_settlement_that_is_asked_again_tells_what_is_spent_by_now(
+    known: Decision, right: str, spent: str
+) -> None:
+    faults = Faults()
+    *_, (request, check) = again(Book("c", {}), [known], faults)
+    assert request.startswith(b"POST /v1/campaigns/c/decisions/a/settle ")
+    state = {"decision_id": "a", "treatment": "email", "reserved": "0", "spent": spent}
+    check(200, state)
+    assert faults.counts == ({} if spent == right else {"doubled": 1})
+    check(200, {**state, "spent": right, "reserved": "0.1"})
+    check(409, {"type": "settlement-differs"})
+    assert faults.counts == {"doubled": 2 if spent == right else 3}
 
 
 def test_money_is_what_the_answers_add_up_to() -> None:

@@ -8,7 +8,15 @@ from collections.abc import Iterable, Iterator
 from itertools import cycle
 from typing import Any
 
-from bench.service.memory import Book, Decision, Faults, budget_micros, in_lists, money_of
+from bench.service.memory import (
+    Book,
+    Decision,
+    Faults,
+    budget_micros,
+    cost_micros,
+    in_lists,
+    money_of,
+)
 from bench.service.process import Server
 from bench.service.wire import Connection, connect, request_bytes
 
@@ -56,7 +64,7 @@ def again(book: Book, wanted: list[Decision], faults: Faults) -> Iterator[Any]:
             yield request_bytes("POST", f"{place}/correct", value), _same_correction(one, faults)
         if one.settled is not None:
             request = request_bytes("POST", f"{place}/settle", {"cost": one.settled_cost})
-            yield request, _same_state(one.settled, faults)
+            yield request, _same_settlement(one, faults)
 
 
 def _same_correction(one: Decision, faults: Faults) -> Any:
@@ -112,6 +120,23 @@ def _same_state(before: dict[str, Any], faults: Faults) -> Any:
         fields = ("decision_id", "treatment", "reserved", "spent")
         if status != 200 or any(answer[name] != before[name] for name in fields):
             faults.add("doubled", f"{before} became {status} {answer}")
+
+    return check
+
+
+def _same_settlement(one: Decision, faults: Faults) -> Any:
+    """The answer is the same, except that a correction may have returned money since."""
+    before = one.settled
+    assert before is not None
+
+    def check(status: int, answer: Any) -> None:
+        fields = ["decision_id", "treatment", "reserved"]
+        if one.corrected is None:
+            fields.append("spent")
+        same = status == 200 and all(answer[name] == before[name] for name in fields)
+        if not same or cost_micros(answer["spent"]) != one.paid:
+            now = f"corrected to {one.corrected}, it costs {one.paid} micros"
+            faults.add("doubled", f"{before} became {status} {answer}; {now}")
 
     return check
 

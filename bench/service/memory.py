@@ -95,10 +95,15 @@ class Decision:
 
     @property
     def paid(self) -> int:
-        """Micros that it takes from the budget by now."""
+        """Micros that it takes from the budget by now.
+
+        A correction lowers a settled cost where the new outcome costs less, and never raises it.
+        """
         if not self.treated:
             return 0
-        return self.charged if self.settled is None else cost_micros(self.settled_cost)
+        if self.settled is None:
+            return self.charged
+        return min(cost_micros(self.settled_cost), self.charged)
 
     @property
     def value(self) -> float | None:

@@ -405,6 +405,22 @@ def test_a_snapshot_at_the_same_event_is_replaced(ledger: Ledger) -> None:
     assert ledger.snapshot(1) == ledger.origin(1) == other
 
 
+def test_snapshots_are_forgotten_by_their_events_alone(ledger: Ledger) -> None:
+    with writing(ledger):
+        ledger.keep(1, SNAPSHOT._replace(sequence=1, origin=1))
+        ledger.keep(1, SNAPSHOT._replace(sequence=900, origin=1))
+    with pytest.raises(ZeroDivisionError), writing(ledger):
+        ledger.forget(1, [900])
+        raise ZeroDivisionError
+    with writing(ledger):
+        ledger.forget(2, [1])
+        ledger.forget(1, [])
+        ledger.forget(1, [900, 901])
+        ledger.keep(1, SNAPSHOT)
+    assert ledger.snapshot(1) == SNAPSHOT
+    assert ledger.origin(1) == SNAPSHOT._replace(sequence=1, origin=1)
+
+
 # Keys
 
 

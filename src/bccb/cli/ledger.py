@@ -11,9 +11,10 @@ from rich.progress import Progress
 
 from bccb.cli.console import SETTINGS, notes, out
 from bccb.ledger.opening import open_ledger
-from bccb.ledger.port import Account, DamagedError, Reader
+from bccb.ledger.port import Account, DamagedError, Reader, Snapshot
+from bccb.serve.campaign import Campaign
 from bccb.serve.code import Code
-from bccb.serve.recovery import check_seals, fold, load
+from bccb.serve.recovery import SnapshotError, check_seals, load, recover
 from bccb.serve.refold import refold as fold_again
 
 LedgerArgument = Annotated[
@@ -73,21 +74,55 @@ def verify(file: LedgerArgument) -> None:
         ledger.check_whole()
         accounts = ledger.accounts()
         for account in progress.track(accounts, description="folding"):
-            _verify(ledger, account)
+            note = _verify(ledger, account)
+            if note:
+                advice = f"bccb ledger refold PLACE {account.id}"
+                line = f"{note}. To replace it, stop the service and run: {advice}"
+                notes.print(line, highlight=False, markup=False, soft_wrap=True)
             events += account.sequence
     out.print(f"{len(accounts):,} campaigns, {events:,} events: whole", highlight=False)
 
 
-def _verify(ledger: Reader, account: Account) -> None:
-    """Fold what this version has written, and check the seals of what older ones have."""
+def _verify(ledger: Reader, account: Account) -> str:
+    """Fold what this version has written, and check the seals of what older ones have.
+
+    What is to be said of its first snapshot, if that cannot be used.
+    """
     start, last = ledger.origin(account.key), ledger.snapshot(account.key)
     if last is not None and not Code(last.version, last.fingerprint).is_this:
         start = last
     if start is not None:
         check_seals(ledger, account, start.sequence)
-    if load(ledger, account).to_bytes() != fold(ledger, account, start).to_bytes():
+    loaded = load(ledger, account)
+    folded, note = _folded(ledger, account, start, last)
+    if folded is not None and loaded.to_bytes() != folded.to_bytes():
         reason = "the fold of its journal is not what its snapshot says"
         raise DamagedError(f"campaign {account.id} is damaged: {reason}")
+    return note
+
+
+def _folded(
+    ledger: Reader, account: Account, start: Snapshot | None, last: Snapshot | None
+) -> tuple[Campaign | None, str]:
+    """The fold from the first snapshot, from event 1 where that cannot be used, or none.
+
+    There is none where other code wrote the first events, and made something else of them. The
+    newest snapshot, which can be used, is then all that there is to begin with.
+    """
+    try:
+        recovered = recover(ledger, account, start)
+    except SnapshotError as error:
+        assert last is not None
+        check_seals(ledger, account, last.sequence)
+        how = f"the seals of its events up to {last.sequence} fit, and later ones were folded"
+        return None, _note(account, str(error.__cause__), how)
+    how = f"it was folded from event {recovered.begin}"
+    unusable = "; ".join(recovered.reasons)
+    return recovered.campaign, unusable and _note(account, unusable, how)
+
+
+def _note(account: Account, unusable: str, how: str) -> str:
+    return f"campaign {account.id}: {unusable}; its journal is whole ({how})"
 
 
 @app.command("refold")

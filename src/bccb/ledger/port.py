@@ -260,6 +260,9 @@ class Ledger(Reader, Protocol):
     def keep(self, campaign: int, snapshot: Snapshot) -> None:
         """Keep a snapshot and drop older ones, except origins. Within a transaction."""
 
+    def forget(self, campaign: int, sequences: Iterable[int]) -> None:
+        """Drop the snapshots after these events, origins too. Within a transaction."""
+
     def add_key(self, key: Key) -> None:
         """Add an API key, durably."""
 

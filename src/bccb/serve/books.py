@@ -7,14 +7,21 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from bccb.ledger.event import Event
-from bccb.ledger.port import EMPTY, Account, Ledger, LedgerError, Mark, concerns_all
+from bccb.ledger.port import EMPTY, Account, Ledger, LedgerError, Mark, Snapshot, concerns_all
 from bccb.serve.campaign import Campaign
 from bccb.serve.cells import cells_beside
 from bccb.serve.code import Code
 from bccb.serve.journal import Journal
 from bccb.serve.problem import unknown
 from bccb.serve.quarantine import Quarantined, quarantined
-from bccb.serve.recovery import OtherCodeError, catch_up, code_of, recover, snapshot_of
+from bccb.serve.recovery import (
+    OtherCodeError,
+    Recovered,
+    catch_up,
+    code_of,
+    recover,
+    snapshot_of,
+)
 from bccb.serve.terms import Terms
 from bccb.serve.work import SECONDS_PER_PENDING, seconds_per_user, users_at_once
 from bccb.wire import MOST_BATCH
@@ -72,7 +79,7 @@ class Books:
             account = self.ledger.account(account.id) or account  # another process has moved it on
         self._kept[account.id] = 0 if snapshot is None else snapshot.sequence
         try:
-            campaign, used = recover(self.ledger, account, snapshot)
+            recovered = recover(self.ledger, account, snapshot)
         except Exception as error:
             if concerns_all(error):
                 raise  # it cannot be read now
@@ -82,11 +89,23 @@ class Books:
                 error = LedgerError("its journal cannot be folded: see the service's log")
             self._isolate(account, str(error))
             return None
-        self._enter(account, campaign)
-        if snapshot is not None and used is not snapshot:  # it could not be used, and never can be
-            self._kept[account.id] = 0 if used is None else used.sequence
-            self._try_to_keep(campaign, origin=bool(snapshot.origin))
-        return code_of(campaign.terms, used)
+        self._enter(account, recovered.campaign)
+        if recovered.unusable:
+            self._replace(recovered)
+        return code_of(recovered.campaign.terms, recovered.used)
+
+    def _replace(self, recovered: Recovered) -> None:
+        """A new snapshot in place of those that could not be used, and never can be."""
+        campaign, unusable = recovered.campaign, recovered.unusable
+        self._kept[campaign.id] = recovered.begin - 1
+        is_kept = self._try_to_keep(campaign, any(each.origin for each in unusable), unusable)
+        after = "a new snapshot is kept, nothing is to be done"
+        logger.warning(
+            "campaign %s: not every snapshot can be used (%s). Its journal is whole and was folded "
+            "from event %d; %s",
+            *(campaign.id, "; ".join(recovered.reasons), recovered.begin),
+            after if is_kept else "the next start folds it again",
+        )
 
     def _isolate(self, account: Account, reason: str) -> None:
         """Quarantine a campaign."""
@@ -387,16 +406,23 @@ class Books:
                 self._keep(campaign)
         self.ledger.commit()
 
-    def _try_to_keep(self, campaign: Campaign, origin: bool = False) -> None:
+    def _try_to_keep(
+        self, campaign: Campaign, origin: bool = False, instead_of: Iterable[Snapshot] = ()
+    ) -> bool:
         try:
-            self._keep_alone(campaign, origin)
+            self._keep_alone(campaign, origin, instead_of)
         except LedgerError as error:  # the snapshot is not needed
             logger.warning("no snapshot was kept: %s", error)
             self.ledger.roll_back()
+            return False
+        return True
 
-    def _keep_alone(self, campaign: Campaign, origin: bool = False) -> None:
+    def _keep_alone(
+        self, campaign: Campaign, origin: bool = False, instead_of: Iterable[Snapshot] = ()
+    ) -> None:
         """A snapshot in a transaction of its own."""
         self.ledger.begin()
+        self.ledger.forget(campaign.key, [each.sequence for each in instead_of])
         self._keep(campaign, origin)
         self.ledger.commit()
 

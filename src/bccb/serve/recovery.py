@@ -5,12 +5,11 @@ Each event is computed again from what it records of its cause, and must be the 
 
 from __future__ import annotations
 
-import logging
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice, takewhile
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from bccb.errors import BccbError, shown
 from bccb.fitting import Fitted
@@ -34,8 +33,6 @@ FOLLOWS = {*STATUS_AFTER, *BESIDE_END}  # kinds of events that come after a deci
 Accept: TypeAlias = Callable[[Campaign, Event, Event], None]  # campaign, recorded, computed
 Opened: TypeAlias = dict[str, list[Event]]  # the events of decisions without an end
 
-logger = logging.getLogger("bccb.serve")
-
 
 class OtherCodeError(BccbError):
     """The journal is whole, but other code wrote it, and this code computes something else."""
@@ -53,35 +50,56 @@ class OtherCodeError(BccbError):
 
 
 class SnapshotError(DamagedError):
-    """A snapshot of this code that cannot be used; the journal may be whole."""
+    """A snapshot that cannot be used; the journal may be whole."""
 
 
 class _UnreadableError(SnapshotError):
     """A snapshot that fits the journal, but not this code."""
 
 
-def recover(
-    ledger: Reader, account: Account, snapshot: Snapshot | None
-) -> tuple[Campaign, Snapshot | None]:
+class Recovered(NamedTuple):
+    """A campaign after a start."""
+
+    campaign: Campaign
+    used: Snapshot | None  # from which it was folded
+    unusable: list[Snapshot]  # that were tried before, the newest first
+    reasons: list[str]  # why they cannot be used
+
+    @property
+    def begin(self) -> int:
+        """The first event that was folded."""
+        return 1 if self.used is None else self.used.sequence + 1
+
+
+def recover(ledger: Reader, account: Account, snapshot: Snapshot | None) -> Recovered:
     """The fold from a snapshot or, where that cannot be used, from an older one or the first event.
 
-    With the snapshot from which it was folded. The journal is the truth, and all of its events that
-    are folded are checked: a snapshot only saves time.
+    The journal is the truth, and all of its events that are folded are checked: a snapshot only
+    saves time.
     """
-    try:
-        return fold(ledger, account, snapshot), snapshot
-    except SnapshotError as error:
-        assert snapshot is not None
-        older = ledger.origin(account.key)
-        if older is not None and older.sequence >= snapshot.sequence:
-            older = None
+    errors: list[SnapshotError] = []
+    unusable: list[Snapshot] = []
+    while True:
         try:
-            made, used = recover(ledger, account, older)
-        except (OtherCodeError, SnapshotError):  # its advice needs a snapshot that can be used
-            raise error from None
-        begin = 1 if used is None else used.sequence + 1
-        logger.warning("%s: it was folded from event %d on, and is whole", error, begin)
-        return made, used
+            campaign = fold(ledger, account, snapshot)
+        except SnapshotError as error:
+            assert snapshot is not None
+            errors.append(error)
+            unusable.append(snapshot)
+            older = ledger.origin(account.key)
+            is_older = older is not None and older.sequence < snapshot.sequence
+            snapshot = older if is_older else None
+        except OtherCodeError:
+            if errors:  # its advice needs a snapshot that can be used
+                raise errors[0] from errors[0].__cause__
+            raise
+        except DamagedError:
+            # other code wrote before a first snapshot, perhaps after this one had opened it
+            if any(each.origin for each in unusable) and _is_sealed(ledger, account):
+                raise errors[0] from errors[0].__cause__
+            raise
+        else:
+            return Recovered(campaign, snapshot, unusable, [str(each.__cause__) for each in errors])
 
 
 def load(ledger: Reader, account: Account) -> Campaign:
@@ -178,6 +196,15 @@ def _check_seals(ledger: Reader, account: Account, until: int) -> None:
         seal = seal_of(event, seal)
         if seal != event.seal:
             raise DamagedError(f"event {event.sequence} ({event.kind}) does not fit its seal")
+
+
+def _is_sealed(ledger: Reader, account: Account) -> bool:
+    """Whether all events are as they were written."""
+    try:
+        _check_seals(ledger, account, account.sequence)
+    except DamagedError:
+        return False
+    return True
 
 
 def _check_untouched(ledger: Reader, account: Account, snapshot: Snapshot | None) -> None:

@@ -20,7 +20,8 @@ from bccb.ledger.statements import queries
 HOT = [
     *("advance", "campaigns_of", "decisions_since", "events", "known", "known_in", "resolved"),
     "seal_at",
-    *("forget_snapshots", "keep_snapshot", "last_snapshot", "origin_snapshot", "revoke_key"),
+    *("forget_snapshot", "forget_snapshots", "keep_snapshot", "last_snapshot", "origin_snapshot"),
+    "revoke_key",
 ]
 # The queries that cannot be planned, and those whose parameters must be typed to be
 UNPLANNED = {"listen"}

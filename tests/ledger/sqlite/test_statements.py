@@ -17,7 +17,8 @@ from bccb.ledger.statements import migrations, queries, schema
 
 HOT = [
     *("advance", "append", "campaign", "decisions_since", "events", "known", "resolved", "seal_at"),
-    *("forget_snapshots", "keep_snapshot", "last_snapshot", "origin_snapshot", "revoke_key"),
+    *("forget_snapshot", "forget_snapshots", "keep_snapshot", "last_snapshot", "origin_snapshot"),
+    "revoke_key",
 ]
 
 

@@ -115,6 +115,11 @@ class PostgresqlLedger(PostgresqlReader):
         self._collected.append(("keep_snapshot", (campaign, *snapshot)))
         self._collected.append(("forget_snapshots", (campaign, snapshot.sequence)))
 
+    def forget(self, campaign: int, sequences: Iterable[int]) -> None:
+        """Drop the states after these events. Within a transaction."""
+        for sequence in sequences:
+            self._collected.append(("forget_snapshot", (campaign, sequence)))
+
     # Keys
 
     def add_key(self, key: Key) -> None:

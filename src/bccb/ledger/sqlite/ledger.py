@@ -273,6 +273,11 @@ class SqliteLedger:
             self._run(self._queries["keep_snapshot"], (campaign, *snapshot))
         self._run(self._queries["forget_snapshots"], (campaign, snapshot.sequence))
 
+    def forget(self, campaign: int, sequences: Iterable[int]) -> None:
+        """Drop the states after these events. Within a transaction."""
+        for sequence in sequences:
+            self._run(self._queries["forget_snapshot"], (campaign, sequence))
+
     def add_key(self, key: Key) -> None:
         """A new API key, durably."""
         self._run(self._queries["add_key"], key)

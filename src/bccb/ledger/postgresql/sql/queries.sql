@@ -155,6 +155,10 @@ WHERE snapshots.origin <= excluded.origin;
 -- Drop those before one that need not be kept.
 DELETE FROM snapshots WHERE campaign = %s AND sequence < %s AND origin = 0;
 
+-- name: forget_snapshot
+-- Drop one that cannot be used.
+DELETE FROM snapshots WHERE campaign = %s AND sequence = %s;
+
 -- name: last_snapshot
 -- The newest state of a campaign.
 SELECT sequence, version, origin, state, seal, fingerprint FROM snapshots

@@ -78,6 +78,10 @@ VALUES (?, ?, ?, ?, ?, ?);
 -- Drop those before one that need not be kept.
 DELETE FROM snapshots WHERE campaign = ? AND sequence < ? AND origin = 0;
 
+-- name: forget_snapshot
+-- Drop one that cannot be used.
+DELETE FROM snapshots WHERE campaign = ? AND sequence = ?;
+
 -- name: last_snapshot
 -- The newest state of a campaign. All columns, since a ledger may not be upgraded yet.
 SELECT * FROM snapshots
