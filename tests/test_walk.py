@@ -13,11 +13,8 @@ import pytest
 from processes import bccb, serving
 
 ROOT = Path(__file__).parents[1]
-BLOCKS = re.findall(
-    r"^```(\w+)\n(.*?)^```",
-    (ROOT / "docs" / "walk.md").read_text(encoding="utf-8"),
-    re.MULTILINE | re.DOTALL,
-)
+WALK = (ROOT / "docs" / "walk.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", WALK, re.MULTILINE | re.DOTALL)
 STEPS = [
     line.removeprefix("$ ")
     for kind, text in BLOCKS
@@ -31,6 +28,15 @@ QUICK = ("--policy", "pooled-bayes")  # to open a campaign without trying every 
 def words(text: str) -> list[str]:
     """The words of a table, however wide it is."""
     return [word for word in text.split() if set(word) != {"─"}]
+
+
+def rows(text: str) -> dict[str, list[float]]:
+    """The rows of the table in money, in their order: its figures by policy."""
+    pattern = r"^ *(this log|[a-z]+-[a-z]+) +(\d[\d,.]* .*\(.* to .*\).*\(.* to .*\)) *$"
+    return {
+        name: [float(word.replace(",", "")) for word in re.findall(r"\d[\d,.]*", figures)]
+        for name, figures in re.findall(pattern, text, re.MULTILINE)
+    }
 
 
 def taken(step: str, *more: str) -> str:
@@ -75,7 +81,14 @@ def test_check_prints_what_the_document_shows(
 def test_the_lab_answers(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     (step,) = (step for step in STEPS if step.startswith(f"bccb {command}"))
-    assert "cheapest-first" in taken(step)
+    printed = taken(step)
+    assert "cheapest-first" in printed
+    if command == "evaluate":
+        shown = rows(WALK)
+        found = {name: figures for name, figures in rows(printed).items() if name in shown}
+        assert list(found) == list(shown)  # in this order
+        for name, figures in shown.items():
+            assert found[name] == pytest.approx(figures, rel=0.02)  # processors fit differently
 
 
 def test_check_asks_as_the_document_says(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
