@@ -362,6 +362,13 @@ def test_a_correction_needs_an_outcome_its_window_and_the_money() -> None:
     assert book.paid == book.budget
 
 
+def test_a_body_that_is_too_long_must_be_refused(book: Book) -> None:
+    asked = actions.decide(book, [{**user("a"), "features": {"note": "x" * actions.MOST_BYTES}}])
+    assert asked.check(413, {}, AT, False) == 0
+    with pytest.raises(BrokenError, match="was answered 200 .*, not .413."):
+        asked.check(200, [answer("a", "0.60")], AT, False)
+
+
 def test_a_price_below_the_cap_is_counted() -> None:
     book = Book("c", {**REQUEST, "cost_cap": "10.00"}, {}, Findings())
     cheap = answer("a", "0.60", price=0.09)

@@ -16,6 +16,7 @@ from bench.fuzzing.space import MICRO, Users, log_int, log_uniform, money
 from bench.fuzzing.wire import Answer, Call, calling
 
 Draws = random.Random
+MOST_BYTES = 8_000_000  # of a body, as docs/service.md says
 MOST_NUMBERS = 20_000  # features and costs in one list, where it is not to be the longest
 
 
@@ -82,7 +83,8 @@ def decide(book: Book, users: list[dict[str, Any]], as_list: bool = True) -> Act
     call = _calling(book, "POST", "decisions", users[0] if single else users)
 
     def check(status: int, body: Any, at: Span, again: bool) -> int:
-        _check(book, call, status, body, book.may_decide(users, at))
+        long = len(call.body or b"") > MOST_BYTES  # many users with many features each
+        _check(book, call, status, body, {413} if long else book.may_decide(users, at))
         if status != 200:
             return 0
         return book.decided(users, [body] if single else body, at)
