@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 ifneq ($(wildcard ../shared/data),)
 export BCCB_DATA ?= ../shared/data
 endif
+# The tests start hundreds of processes; without bytecode each would compile every source again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run test check compiled plain bench load growth crash chaos rolling fuzz trust clean
 
@@ -20,6 +22,9 @@ PLAIN := $(foreach part,kernels estimators explorers pacers,tests/$(part) src/bc
 
 test: $(VENV)/dev  ## everything: lint, types, layers, tests, doctests, the README's examples
 	$(MAKE) --jobs 3 check plain compiled
+
+# Threads of OpenMP that wait in a loop would take the cores from the tests beside them.
+test compiled plain: export OMP_WAIT_POLICY := PASSIVE
 
 # Two processes more than there are cores, since some tests wait for servers most of the time.
 compiled: $(VENV)/dev  ## all tests, with compiled kernels, in several processes
@@ -72,8 +77,9 @@ $(VENV)/lab: $(VENV)/pip pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lab]'
 	touch $@
 
+# Bytecode of all that is installed takes longer than of what is imported, which comes by itself.
 $(VENV)/dev: $(VENV)/pip pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'
 	touch $@ $(VENV)/lab
 
 # A peer that cannot be installed here is left out; the table then says so.

@@ -9,6 +9,7 @@ from typing import Any, cast
 import numba
 import pytest
 from hypothesis import settings
+from order import in_order
 from warm import warm
 
 from bccb.cli import main
@@ -36,9 +37,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with the long tests, and skip what makes sense only compiled, or only plain."""
-    items.sort(key=lambda item: item.get_closest_marker("slow_first") is None)  # a stable sort
+    items[:] = in_order(items, getattr(config, "workerinput", {}).get("workercount", 1))
     for item in items:
         if not COMPILED and item.get_closest_marker("compiled"):
             item.add_marker(pytest.mark.skip(reason="kernels run as plain Python"))

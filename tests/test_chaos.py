@@ -553,7 +553,7 @@ def counts_of(line: str) -> dict[str, int]:
 
 
 @pytest.mark.compiled
-@pytest.mark.slow_first
+@pytest.mark.slow_first(80)
 def test_nothing_is_lost_in_a_minute_of_chaos(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         chaos.main(["--seconds", "60"])
@@ -566,7 +566,7 @@ def test_nothing_is_lost_in_a_minute_of_chaos(capsys: pytest.CaptureFixture[str]
     assert ended.value.code == 0
 
 
-@pytest.mark.slow_first
+@pytest.mark.slow_first(20)
 def test_replicas_without_the_compare_and_set_overspend(
     capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,15 +8,19 @@ import numpy as np
 import pytest
 
 import bccb
+from bccb.assembly import assemble_for
 from bccb.charge import Payment
+from bccb.data import simulate
 from bccb.data.worlds import make_world
 from bccb.errors import InputError
 from bccb.evaluate.late import exponential_delays
 from bccb.evaluate.live import best, live, outcomes_in, value_of
+from bccb.evaluate.proposals import propose_on
 from bccb.kernels import counts as count
 from bccb.kernels.trace import view_trace
 from bccb.money import MICROS
 from bccb.pacers.budget_forecast import exhausting_price
+from bccb.policies import spec_of
 from bccb.policy import Policy, from_bytes
 
 POLICIES = ("pooled-bayes", "bccb", "uplifting-bandit", "cheapest-first")
@@ -207,3 +211,19 @@ def test_a_cap_that_cannot_be_is_refused(cap: float) -> None:
 def test_a_charge_that_cannot_be_is_refused(charge: object) -> None:
     with pytest.raises(InputError, match='charge is .*, but must be "treatment" or "conversion"'):
         made(charge=charge)
+
+
+@pytest.mark.parametrize("name", ["treat-all", "cheapest-first", "thompson", "hte-greedy"])
+def test_a_cap_for_a_policy_without_effects_per_cost_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match=f"cost_cap is 0.5.*no cap applies to {name}, which"):
+        made(name, cost_cap=0.5)
+
+
+@pytest.mark.parametrize("name", ["treat-all", "cheapest-first"])
+def test_policies_that_no_cap_applies_to_are_compared_without_one(name: str) -> None:
+    log = simulate(200, seed=1)
+    size: dict[str, Any] = {"budget": 50.0, "horizon": 200}
+    free = assemble_for(spec_of(name), log, **size)
+    capped = assemble_for(spec_of(name), log, **size, payment=Payment(cost_cap=0.5))
+    assert capped.cost_cap is None
+    assert propose_on(capped, log).spend == propose_on(free, log).spend > 0.0

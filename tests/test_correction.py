@@ -94,7 +94,7 @@ def run_amounts(policy: Policy) -> list[bccb.Decision]:
 def moments(policy: Policy) -> Any:
     """The number of amounts, and their moments."""
     at = policy.counts[count.AT_AMOUNTS]
-    seen, _, _, _, weight, squares = policy.memory[at : at + 6]
+    seen, _, _, weight, squares = policy.memory[at : at + 5]
     return seen, weight, squares
 
 

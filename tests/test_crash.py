@@ -55,7 +55,7 @@ main()
 
 
 @pytest.mark.compiled
-@pytest.mark.slow_first
+@pytest.mark.slow_first(40)
 def test_nothing_is_lost_in_ten_kills(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as ended:
         crash.main(["--kills", "10", "--seed", "1", "--folder", str(tmp_path)])

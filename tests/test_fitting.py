@@ -204,6 +204,20 @@ def test_a_policy_adopts_the_outcomes_of_another_and_fits_on_them() -> None:
 
 
 @compiled
+def test_a_correction_is_of_its_own_user_and_not_of_one_that_was_adopted() -> None:
+    source, policy = made(window=1_000.0), made(seed=8, window=1_000.0)
+    for i in range(3):
+        source.observe(source.decide([float(i)] * D, cost=0.5, at=1.0), 1, at=1.0)
+    policy.adopt(source)
+    decision = policy.decide([9.0] * D, cost=0.5, at=2.0)  # the number 1, as one of the others
+    policy.observe(decision, 1, at=2.0)
+    policy.correct(decision, 0, at=3.0)
+    rows = policy.fit_job().rows
+    assert rows.x[:, 0].tolist() == [0.0, 1.0, 2.0, 9.0]
+    assert rows.a.tolist() == [1.0, 1.0, 1.0, 0.0]
+
+
+@compiled
 @pytest.mark.parametrize("rows", [1_500, 2_500])
 def test_history_is_fitted_once_if_it_is_long_enough(rows: int) -> None:
     log = trial_in(WORLD, seed=1).take(np.arange(rows))

@@ -42,7 +42,7 @@ def counts_in(line: str) -> dict[str, int]:
 
 
 @pytest.mark.compiled
-@pytest.mark.slow_first
+@pytest.mark.slow_first(25)
 def test_random_attacks_find_nothing(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -329,6 +329,9 @@ def test_a_correction_is_charged_and_counted_once() -> None:
     assert may_correct(book, "a", 0.5, LATER) == {200}  # as it was answered
     assert may_correct(book, "a", 0.0, AT) == {409}
     assert corrections(book, 0.5, "already_recorded") == {}
+    item = {"decision_id": "a", "value": 1.0}
+    same = [{"decision_id": "a", "value": 0.5, "status": "already_recorded"}]
+    assert taken(book, lambda: observed(book, [item], 200, same, AT, again=False)) == {}
     assert corrections(book, 0.5) == {"lost": 1}
     shown: dict[str, Any] = {"pending": 0, "spent": "0.10", "reserved": "0.00"}
     shown |= {"remaining": "0.90", "corrections": 1, "conversions": 1.0, "value": 0.5}

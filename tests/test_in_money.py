@@ -16,6 +16,7 @@ from bccb.errors import InputError
 from bccb.evaluate.late import exponential_delays
 from bccb.evaluate.live import best, charged_on_conversion, live
 from bccb.kernels import counts as count
+from bccb.kernels.amounts import AMOUNTS
 from bccb.policies import POLICIES
 from bccb.policy import Policy, from_bytes
 from bccb.types import Log
@@ -231,3 +232,17 @@ def test_amounts_that_cannot_be_are_refused(amount: float) -> None:
     with pytest.raises(InputError, match="outcome 0 is"):
         policy.observe_many([decision], [amount])
     assert policy.to_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["treat-all", "cheapest-first", "pooled-bayes"])
+def test_what_another_one_learned_is_adopted_without_its_users(name: str) -> None:
+    """Their numbers mean nothing here: a correction must not be of one of them."""
+    source, policy = make(name, window=9.0), make(name, window=9.0)
+    decision = source.decide([0.5] * source.features, cost=0.5, at=0.0)
+    source.observe(decision, 25.0, at=1.0)
+    policy.adopt(source)
+    if policy.composition.learns_amounts:
+        begin, end = policy.counts[count.AT_AMOUNTS], policy.counts[count.END]
+        amounts = AMOUNTS.view(policy.memory[begin:end], policy.features, policy.treatments)
+        assert amounts.seen[0] == 1.0
+        assert not amounts.recent.any()

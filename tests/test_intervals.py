@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from bccb.intervals import Interval, Total, difference, newcombe, reach, wilson
+from bccb.intervals import Interval, Total, difference, mean_amount, newcombe, reach, wilson
 
 
 @given(data=st.data(), users=st.integers(1, 100_000))
@@ -60,3 +61,18 @@ def test_a_difference_of_totals_is_as_wide_as_both_together() -> None:
     assert asdict(result) == pytest.approx(asdict(Interval(10.0, -turned.high, -turned.low)))
     (below, _), (_, above) = reach(treated), reach(control)
     assert (10.0 - result.low) ** 2 == pytest.approx(below**2 + above**2)
+
+
+def test_where_some_outcomes_are_negative_a_small_total_has_the_interval_of_its_variance() -> None:
+    """Sums of +10 and -10 may be near 0 by chance: the bound in proportion to them would not be."""
+    amounts = np.array([0.0] * 980 + [10.0] * 10 + [-10.0] * 9 + [-9.99])
+    result, n = mean_amount(amounts), len(amounts)
+    half = stats.norm.ppf(0.975) * amounts.std() / n**0.5
+    assert (result.low, result.high) == pytest.approx((1e-5 - half, 1e-5 + half))
+    covered = 0
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        drawn = 10.0 * rng.choice([-1.0, 0.0, 1.0], 2_000, p=[0.1, 0.8, 0.1])
+        interval = mean_amount(drawn)
+        covered += interval.low <= 0.0 <= interval.high
+    assert covered >= 275

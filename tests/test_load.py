@@ -8,7 +8,7 @@ import pytest
 from bench import load
 from bench.service.figures import QUICK, contestants, what
 
-pytestmark = [pytest.mark.compiled, pytest.mark.slow_first]
+pytestmark = [pytest.mark.compiled, pytest.mark.slow_first(10)]
 
 
 def test_quick_load_has_every_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,9 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
+from bccb.caused import Caused
 from bccb.intervals import Interval
 from bccb.measured import GRID, Measure
 from bccb.types import Floats, Ints
+
+fractions = st.floats(0.0, 1.0)
 
 
 def users(
@@ -157,3 +160,63 @@ def test_damage_is_noticed() -> None:
         assert not Measure(0.1).restore(broken, states)
     assert not Measure(0.1).restore(sums[:-1], states)
     assert not Measure(0.1).restore(sums, states + np.uint8(5))
+
+
+@pytest.mark.parametrize(("place", "value"), [(4, -1e-4), (4, 2.0001), (5, -1e-4)])
+def test_sums_of_outcomes_that_are_out_of_range_by_more_than_rounding_are_damage(
+    place: int, value: float
+) -> None:
+    measure = Measure(0.1)
+    measure.end(1, True, 1.0, 1.0)
+    measure.end(2, True, 1.0, 1.0)
+    measure.end(3, False, 1.0, 0.05)
+    sums, states = measure.kept()
+    assert Measure(0.1).restore(sums, states)
+    sums[place] = value
+    assert not Measure(0.1).restore(sums, states)
+
+
+@given(st.lists(st.tuples(st.booleans(), fractions, fractions, fractions), max_size=40))
+def test_what_is_kept_after_corrections_is_no_damage(
+    ends: list[tuple[bool, float, float, float]],
+) -> None:
+    measure = Measure(1e-5)
+    for number, (treated, outcome, _, chance) in enumerate(ends, 1):
+        measure.end(number, treated, outcome, chance)
+    for number, (treated, outcome, later, chance) in enumerate(ends, 1):
+        measure.correct(number, treated, outcome, later, chance)
+    assert Measure(1e-5).restore(*measure.kept())
+
+
+@pytest.mark.parametrize("reserve", [1e-4, 0.01, 0.3, 1.0])
+def test_with_fewer_users_than_needed_all_who_converted_may_have_done_so_anyway(
+    reserve: float,
+) -> None:
+    needed = Measure(reserve).needed
+    for treated, says in ((needed - 1, False), (needed + 1, True)):
+        measure = Measure(reserve)
+        measure.users = measure.treated = treated
+        assert measure.is_enough is says
+        assert (measure.interval().low > -treated) is says
+
+
+def test_a_reserve_of_next_to_nothing_never_has_enough_users() -> None:
+    for reserve in (5e-324, 1e-300, 1e-16):
+        measure = Measure(reserve)
+        measure.users = measure.treated = 10**12
+        assert measure.needed > 10**12
+        assert not measure.is_enough
+
+
+def test_on_few_users_what_is_measured_leaps_from_end_to_end() -> None:
+    """One user who was left alone and converts stands for two hundred: it is not to be shown."""
+    measure = Measure(0.01)
+    for number in range(1, 101):
+        measure.end(number, number % 2 == 0, float(number % 20 == 0), 0.005)
+    before = Caused.told(None, measure)
+    measure.end(101, False, 1.0, 0.005)
+    after = Caused.told(None, measure)
+    assert before.measured is not None
+    assert after.measured is not None
+    assert (before.measured.value, after.measured.value) == (5.0, -45.0)
+    assert before.needed == after.needed == 1_050

@@ -29,7 +29,7 @@ def test_python_examples_run(code: str, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.compiled
-@pytest.mark.slow_first
+@pytest.mark.slow_first(20)
 def test_console_examples_run_one_after_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from pasts import without_charges
@@ -48,6 +50,17 @@ def test_added_money_begins_a_plan_of_what_is_left() -> None:
     for wrong in (0, -1):
         with pytest.raises(InputError, match="what is added to the budget"):
             made.add_micros(wrong)
+
+
+def test_added_money_begins_a_plan_with_what_is_held_and_will_return() -> None:
+    size: dict[str, Any] = {"budget": 8.0, "horizon": 60, "features": 2, "seed": 3}
+    made = bccb.make("pooled-bayes", **size, charge="conversion")
+    for x in np.random.default_rng(1).normal(size=(20, 2)):
+        made.step(x, np.array([500_000]))
+    left, returns = made.remaining_micros, count.to_return(made.counts)
+    assert 0.0 < returns < made.held_micros
+    made.add_micros(MICROS)
+    assert made.planned == (left + MICROS + int(returns), 20)
 
 
 @pytest.mark.parametrize("name", ["pooled-trees", "bccb"])

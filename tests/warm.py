@@ -49,14 +49,15 @@ def warm() -> None:
 
 
 def use(name: str) -> None:
-    """Decide and learn with a policy in every way there is."""
-    log, world = simulate(200, seed=1), simulate_world(200, seed=1)
-    ways: tuple[Callable[[bccb.Policy], object], ...] = (
+    """Decide and learn with a policy in every way that tests do."""
+    log, world, spec = simulate(200, seed=1), simulate_world(200, seed=1), POLICIES[name]
+    ways: list[Callable[[bccb.Policy], object]] = [
         lambda policy: replay(policy, log),
         lambda policy: live(policy, world),
-        lambda policy: live(policy, world, np.ones(200), window=9.0),
         by_hand,
-    )
+    ]
+    if spec.composition.explorer != "none":  # who learns nothing does not wait for outcomes
+        ways.append(lambda policy: live(policy, world, np.ones(200), window=9.0))
     for run in ways:
         policy = bccb.make(name, budget=10, horizon=200, features=12, seed=1)
         if policy.needs_history:
@@ -64,7 +65,7 @@ def use(name: str) -> None:
         run(policy)
         if policy.composition.refitted:
             policy.fit()
-    if not POLICIES[name].composition.fitted:  # the service, where outcomes come late, has none
+    if not (spec.composition.fitted or spec.needs_effects):  # the service has neither
         bccb.make(name, budget=10, horizon=200, features=12, seed=1, window=9.0).warm()
 
 

@@ -37,6 +37,7 @@ CHANGING = {
     "too_late",
     "corrections",
     "caused",
+    "fit_due",
     "fits",
     "fitted_at",
     "alerts",

@@ -63,7 +63,8 @@ def _results(book: Book, item: dict[str, Any], at: Span, before: Report | None) 
         return {422}
     before = before or row.report
     if before is not None:
-        return {("already_recorded", before[0])} if before == report else {409}
+        counts = before[0] if row.corrected is None else row.corrected
+        return {("already_recorded", counts)} if before == report else {409}
     if row.status == "cancelled":
         return {409}
     late = row.status == "expired" or book.is_late(row, at)

@@ -193,11 +193,11 @@ def draw_campaign(draws: Draws, name: str) -> dict[str, Any]:
             del asked[key]
     if draws.random() < 0.5:
         asked["charge"] = draws.choice(("treatment", "conversion", "conversion"))
-    if draws.random() < 0.3:
+    name = asked.get("policy", {"name": DEFAULT})["name"]
+    if draws.random() < 0.3 and not POLICIES[name].composition.no_cap:
         asked["cost_cap"] = money(draws, log_int(draws, 1, MOST_BUDGET))
     if draws.random() < 0.2:
         asked["currency"] = draws.choice(("EUR", "x", "usd"))
-    name = asked.get("policy", {"name": DEFAULT})["name"]
     if draws.random() < 0.6 and name in IN_MONEY:
         asked |= _in_money(draws, asked.get("charge") == "conversion")
     return asked

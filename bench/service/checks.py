@@ -108,7 +108,8 @@ def _same_outcomes(many: list[Decision], faults: Faults) -> Any:
             allowed = {"too_late"} if one.late else {"already_recorded"}
             if one.late and one.reported == 0.0:  # once expired it counts as 0 anyway
                 allowed.add("already_recorded")
-            if answer["value"] != one.outcome["value"] or answer["status"] not in allowed:
+            counts = one.outcome["value"] if one.corrected is None else one.corrected
+            if answer["value"] != counts or answer["status"] not in allowed:
                 counter = "lost" if answer["status"] == "recorded" else "doubled"
                 faults.add(counter, f"the outcome {one.outcome} became {answer}")
 

@@ -82,11 +82,12 @@ def enter_many(
 
 @jit
 def add_weight(
-    parts: Any, known: Delay, ring: Ring, place: int, a: float, b: float, z: Floats
+    parts: Any, known: Delay, ring: Ring, number: int, a: float, b: float, z: Floats
 ) -> None:
     """Learn evidence (a, b) of a user who waits."""
+    place = number % ring.at.shape[0]
     prepare(parts.scaler, ring.x[place], z)
-    learn_evidence(parts, z, ring.arm[place], a, b)
+    learn_evidence(parts, number, z, ring.arm[place], a, b)
     ring.weight[place] += b
     known.learned[0] += b
 
@@ -126,7 +127,7 @@ def age(
             if state == OPEN and arm != NOT_KNOWN:
                 step = weight_after(known, arm, j) - ring.weight[place]
                 if step >= LEAST_STEP or (j == AGES - 1 and step > 0.0):
-                    add_weight(parts, known, ring, place, 0.0, step, z)
+                    add_weight(parts, known, ring, number, 0.0, step, z)
                 if j == AGES - 1:
                     x = ring.x[place]
                     keep_in_store(parts.store, counts[SEED], number, x, arm, 0.0, 1.0)
@@ -161,7 +162,7 @@ def end(
     known = view_delay(borrow(delay), counts[TREATMENTS])
     known.now[0] = max(known.now[0], at)
     place = number % ring.at.shape[0]
-    add_weight(parts, known, ring, place, outcome, 1.0 - ring.weight[place], z)
+    add_weight(parts, known, ring, number, outcome, 1.0 - ring.weight[place], z)
     arm, x = ring.arm[place], ring.x[place]
     keep_in_store(parts.store, counts[SEED], number, x, arm, gain_of(outcome), 1.0)
     ring.state[place] = bin_of(known, at - ring.at[place]) + 1 if outcome != 0.0 else ENDED

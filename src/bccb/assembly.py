@@ -22,6 +22,8 @@ from bccb.policy import Policy
 from bccb.spec import Spec
 from bccb.types import Log
 
+NO_CAP = "left out: no cap applies to {}, which {}"
+
 
 def assemble(
     spec: Spec,
@@ -51,6 +53,8 @@ def assemble(
     counts[count.BUDGET] = budget_in_micros(checks.number("budget", budget))
     counts[count.REMAINING] = counts[count.PLANNED] = counts[count.BUDGET]
     if cost_cap is not None:
+        if composition.no_cap:
+            raise InputError("cost_cap", cost_cap, NO_CAP.format(name, composition.no_cap))
         counts[count.CAP] = cap_in_micros(checks.number("cost_cap", cost_cap))
     counts[count.CHARGE] = charge_code(charge)
     counts[count.SHARE] = share_in_millionths(share, charge)
@@ -104,7 +108,12 @@ def assemble_for(
     seed: int = 0,
     payment: Payment = AT_ONCE,
 ) -> Policy:
-    """A new policy for users like those of a log: with its features and treatments."""
+    """A new policy for users like those of a log: with its features and treatments.
+
+    One payment is for all policies that are compared; those that no cost cap applies to have none.
+    """
+    if spec.composition.no_cap:
+        payment = payment._replace(cost_cap=None)
     return assemble(
         spec,
         budget=budget,

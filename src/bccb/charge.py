@@ -15,16 +15,25 @@ CODES = {TREATMENT: ON_TREATMENT, CONVERSION: ON_CONVERSION}
 
 
 class Payment(NamedTuple):
-    """When costs are charged, and the most that one more conversion may cost."""
+    """When costs are charged, and the most that one more conversion may be expected to cost."""
 
     charge: str = TREATMENT
     cost_cap: float | None = None
-    share: float | None = None  # of the amount, that is charged; what the treatment costs at most
+    share: float | None = None  # the share of the amount that is charged, at most the cost
 
     @property
     def on_conversion(self) -> bool:
         """Whether a treatment costs something only if the user converts."""
         return self.charge == CONVERSION
+
+    @property
+    def text(self) -> str:
+        """When how much is charged, as logs say it.
+
+        >>> Payment("conversion", share=0.2).text
+        'conversion, share 0.2'
+        """
+        return self.charge + ("" if self.share is None else f", share {self.share:g}")
 
 
 AT_ONCE = Payment()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from types import UnionType
 from typing import Any
@@ -33,6 +34,17 @@ def whole(field: str, value: Any, least: int, most: int) -> int:
     if not whole or not least <= value <= most:
         raise InputError(field, value, f"a whole number from {least} to {most}")
     return int(value)
+
+
+def seeds(values: Sequence[int]) -> None:
+    """At least one seed, and none twice: a copy would pass for one more run.
+
+    >>> seeds([1, 2, 1])
+    Traceback (most recent call last):
+    bccb.errors.InputError: seeds is [1, 2, 1], but must be different ones, at least one
+    """
+    if not values or len(set(values)) < len(values):
+        raise InputError("seeds", list(values), "different ones, at least one")
 
 
 def path(field: str, value: Any) -> Path:

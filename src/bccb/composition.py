@@ -12,6 +12,7 @@ import numpy as np
 from bccb import ageing, drivers, estimated
 from bccb.errors import InputError
 from bccb.estimators import ESTIMATORS
+from bccb.estimators.constant import CONSTANT
 from bccb.explorers import EXPLORERS
 from bccb.kernels import amounts
 from bccb.kernels.component import Component
@@ -83,6 +84,17 @@ class Composition:
         return scaled and "learn_explorer" not in explorer.kernels
 
     @property
+    def no_cap(self) -> str:
+        """Why no cost cap applies to it; empty where one does.
+
+        A cap is compared with an effect per cost. A constant effect has no unit, only a ratio to
+        the price, and a price that ignores costs is not in money.
+        """
+        if not self.cost_aware:
+            return "ignores costs"
+        return "estimates no effects" if self.estimator == CONSTANT.name else ""
+
+    @property
     def learns_amounts(self) -> bool:
         """Whether it learns what a conversion is worth, beside the estimator's rates."""
         return self.amounts and "rate_of" in self.components[0].kernels
@@ -123,8 +135,12 @@ class Composition:
         return [int(at) for at in np.cumsum(sizes)]
 
     def memory_size(self, d: int, K: int) -> int:
-        """The size of the memory: after the components perhaps a sample, and then a store."""
-        return self.offsets(d, K)[-1] + self.sample_size(d) + self.store_size(d, K)
+        """The size of the memory: after the model perhaps a store."""
+        return self.model_size(d, K) + self.store_size(d, K)
+
+    def model_size(self, d: int, K: int) -> int:
+        """The size of the memory without the store: the components, and perhaps a sample."""
+        return self.offsets(d, K)[-1] + self.sample_size(d)
 
     def sample_size(self, d: int) -> int:
         """The size of the sample of treated users."""

@@ -253,19 +253,22 @@ def named(even: Floats, drawn: float) -> int:
 
 
 @jit
-def learn_evidence(parts: Parts, z: Floats, action: int, a: float, b: float) -> None:
-    """Learn evidence (a, b) of an action on a user with prepared features z."""
+def learn_evidence(parts: Parts, user: int, z: Floats, action: int, a: float, b: float) -> None:
+    """Learn evidence (a, b) of an action on a user with prepared features z.
+
+    ``user`` is the number of the decision, or AT_ONCE.
+    """
     gain = gain_of(a)
     learn_estimator(parts.estimator, z, action, gain, b)
     learn_explorer(parts.explorer, action, gain, b)
-    learn_amount(parts.amounts, z, action, a)
+    learn_amount(parts.amounts, user, z, action, a)
     note_learned(parts.store, b)
 
 
 @jit
 def learn(parts: Parts, seed: int, x: Floats, z: Floats, action: int, a: float, b: float) -> None:
     """Learn the final evidence (a, b) of an action on a user with features x, prepared as z."""
-    learn_evidence(parts, z, action, a, b)
+    learn_evidence(parts, AT_ONCE, z, action, a, b)
     keep_in_store(parts.store, seed, AT_ONCE, x, action, gain_of(a), b)
 
 
@@ -364,8 +367,8 @@ def amend(
     if gain != 0.0:
         learn_estimator(parts.estimator, z, action, gain, 0.0)
         learn_explorer(parts.explorer, action, gain, 0.0)
-        correct_in_store(parts.store, counts[count.SEED], user, gain_of(y))
-    correct_amount(parts.amounts, z, action, was, y)
+        correct_in_store(parts.store, counts[count.SEED], user, x, action, gain_of(y))
+    correct_amount(parts.amounts, user, z, action, was, y)
 
 
 @jit

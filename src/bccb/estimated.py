@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from bccb.intervals import QUANTILE, Interval
-from bccb.kernels.amounts import variance_of, write_input
+from bccb.kernels.amounts import log_relative, variance_of, write_input
 from bccb.kernels.counts import AT_AMOUNTS, AT_ESTIMATOR, AT_EXPLORER, END, FEATURES, TREATMENTS
 from bccb.kernels.jit import jit
 from bccb.kernels.linalg import quadratic
@@ -56,15 +56,20 @@ def sum_over(counts: Ints, memory: Floats, xs: Floats, arms: Floats) -> tuple[fl
 def value_effect(
     estimator: Any, amounts: Any, z: Floats, k: int, gradient: Floats
 ) -> tuple[float, float]:
-    """As :func:`effect_of`, but of the value of conversions, in currency."""
+    """As :func:`effect_of`, but of the value of conversions, in currency: m_k P_k - m_0 P_0.
+
+    Its gradient is m_k (dP_k - dP_0) + (m_k - m_0) dP_0.
+    """
     effect, slope = effect_of(estimator, z, k, gradient)
     if AMOUNTS:
         unit, before = unit_of(amounts), amount_of(amounts, z, 0)
         after = amount_of(amounts, z, k + 1)
         effect = unit * (after * effect + rate_of(estimator, z, 0) * (after - before))
-        slope *= unit * abs(after)
         for j in range(gradient.shape[0]):
             gradient[j] *= unit * after
+        for j in range(estimator.u.shape[0]):
+            gradient[j] += unit * (after - before) * slope * estimator.u[j]
+        slope *= unit * abs(after)
     return effect, slope
 
 
@@ -81,7 +86,7 @@ def sum_values(
     estimator: Any = view_estimator(memory[counts[AT_ESTIMATOR] : counts[AT_EXPLORER]], d, K)
     amounts: Any = view_amounts(memory[counts[AT_AMOUNTS] : counts[END]], d, K)
     z, own = np.empty(COPIES * d + 1), np.empty(estimator.theta.shape[0])
-    gradient, in_amounts = np.zeros(own.shape[0]), np.zeros(d + 1 + K)
+    gradient, in_amounts, sizes = np.zeros(own.shape[0]), np.zeros(d + 1 + K), np.zeros(K + 1)
     total, squares, slopes, unit = 0.0, 0.0, 0.0, unit_of(amounts)
     for i in range(xs.shape[0]):
         k = int(arms[i]) - 1
@@ -93,12 +98,14 @@ def sum_values(
         squares += effect**2
         slopes += slope
         for arm, sign in ((k + 1, 1.0), (0, -1.0)):
-            worth = sign * unit * rate_of(estimator, z, arm) * amount_of(amounts, z, arm)
+            rate = sign * unit * rate_of(estimator, z, arm)
+            worth = rate * amount_of(amounts, z, arm)
+            sizes[arm] += rate * math.exp(log_relative(amounts, z, arm))
             write_input(amounts, z, arm)
             for j in range(in_amounts.shape[0]):
                 in_amounts[j] += worth * amounts.input[j]
     variance = max(quadratic(estimator.covariance, 0, gradient), 0.0)
-    variance += variance_of(amounts, total, in_amounts)
+    variance += variance_of(amounts, total, in_amounts, sizes)
     return total, variance + (MISFIT * slopes) ** 2, squares
 
 

@@ -51,15 +51,20 @@ class Total(NamedTuple):
     value: float
     variance: float
     weight: float  # of a typical row: what one more conversion would have added
+    signed: bool = False  # some outcomes are negative: a small total may be of large ones
 
 
 def reach(total: Total) -> tuple[float, float]:
     """How far below and above the estimate S the interval reaches: it holds all totals T with
     (S - T)^2 <= z^2 V T / S.
 
-    With no conversion the total may still be up to z^2 times the weight of one.
+    With no conversion the total may still be up to z^2 times the weight of one. Where outcomes are
+    of both signs, their variance is not in proportion to T, and it holds (S - T)^2 <= z^2 V.
     """
-    value, variance, weight = total
+    value, variance, weight, signed = total
+    if signed:
+        half = QUANTILE * math.sqrt(variance) if variance > 0 else QUANTILE**2 * weight
+        return half, half
     each = variance / value if value > 0 and variance > 0 else weight
     shift = QUANTILE**2 * each / 2
     half = math.sqrt(QUANTILE**2 * variance + shift**2)
@@ -86,7 +91,8 @@ def mean_amount(amounts: Floats) -> Interval:
     10.0
     """
     n, spread = len(amounts), float(amounts.var()) * len(amounts)
-    total = Total(float(amounts.sum()), spread, typical_size(amounts, Kind.AMOUNT))
+    typical, signed = typical_size(amounts, Kind.AMOUNT), bool((amounts < 0.0).any())
+    total = Total(float(amounts.sum()), spread, typical, signed)
     below, above = reach(total)
     mean = total.value / n
     return Interval(mean, mean - below / n, mean + above / n)

@@ -48,12 +48,13 @@ from bccb.types import Floats, Ints
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 ALPHA = 0.025  # on each side
-ROUNDING = 1e-6  # of sums from which outcomes were taken back
 GRID = 16  # values of l above zero, and as many below
 STEPS = 0.5 ** (np.arange(GRID) / 2.0)
 LOG_WEIGHTS = -np.log(np.arange(1, GRID + 1) * (1.0 / np.arange(1, GRID + 1)).sum())
+LEAST_STEP = 1e-12
 MOST_STEPS, NEARLY = 100, 1e-12  # of Newton's method
-ROUNDING = 1e-3  # of logarithms, where probabilities are tiny
+SUM_ROUNDING = 1e-6  # of sums of outcomes from 0 to 1
+LOG_ROUNDING = 1e-3  # of logarithms, relative: where probabilities are tiny
 OPEN, LEFT, TREATED, UNDELIVERED, CANCELLED = range(5)  # what became of a user
 NOTHING = 0.0, 1.0  # the outcome of those who did not convert
 SUMS = 6 + 2 * GRID  # numbers that are kept before those of single users
@@ -63,7 +64,7 @@ class Measure:
     """Keeps what is measured, one user after the other.
 
     Outcomes count in units of ``largest``, from 0 to 1: a test without a model needs a bound.
-    Conversions are within it; of amounts of money, what is beyond it does not count.
+    Conversions are within it; an amount of money beyond it counts as ``largest``, one below 0 as 0.
     """
 
     def __init__(self, reserve: float, largest: float = 1.0) -> None:
@@ -156,6 +157,22 @@ class Measure:
         self.treated += int(treated.sum())
         self.conversions += float(outcomes[treated].sum())
 
+    @property
+    def needed(self) -> int:
+        """How many users must be treated before the interval can exclude anything from below.
+
+        With fewer, even if nobody converts who is left alone, all treated users who converted may
+        have done so by themselves. What is measured then leaps from end to end with every outcome.
+        """
+        # twenty times what the steepest l alone takes; where that is nothing, more than ever come
+        beyond = 100.0 / max(float(self.grid[0]), LEAST_STEP)
+        return math.ceil(_largest(self.grid[:GRID], np.zeros(GRID), beyond))
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether so many were treated."""
+        return self.treated + self.undelivered >= self.needed
+
     def interval(self) -> Interval:
         """Caused conversions, with a 95 % interval, of the users who count."""
         up, down = self.grid[:GRID], self.grid[GRID:]
@@ -186,7 +203,7 @@ class Measure:
             return False
         # by Jensen's inequality the estimate of B is between the two ends
         above = values[6:SUMS] + self.grid * values[5]
-        rounding = ROUNDING * (1.0 + abs(values[6:SUMS]))
+        rounding = LOG_ROUNDING * (1.0 + abs(values[6:SUMS]))
         if not within(late[:, 2], self.least, 1.0) or (above > rounding).any():
             return False
         self.users, self.treated, self.undelivered, self.cancelled = map(int, values[:4])
@@ -212,8 +229,8 @@ def _are_sound(sums: Floats, late: Floats, states: Bytes) -> bool:
     return (
         counted(sums[:4])
         and bool(sums[1:4].sum() <= sums[0])
-        and within(sums[4:5], -ROUNDING, float(sums[1]) + ROUNDING)
-        and within(sums[5:6], -ROUNDING, LARGE)
+        and within(sums[4:5], -SUM_ROUNDING, float(sums[1]) + SUM_ROUNDING)
+        and within(sums[5:6], -SUM_ROUNDING, LARGE)
         and within(sums[6:], -LARGE, LARGE)
         and bool((states <= CANCELLED).all() and not states[:1].any())  # the first is open
         and within(numbers, sums[0] + 1, sums[0] + len(states))

@@ -13,6 +13,7 @@ from bccb.policy import Policy
 from bccb.spec import Spec
 
 POOLED = Composition("pooled-logistic", "posterior-sampling", "budget-forecast")
+TREAT_ALL = "treat-all"
 CHEAPEST_FIRST, RESPONSE_FIRST = NAIVE = ("cheapest-first", "response-first")  # ignore effects
 WITH_TREES = Composition("pooled-trees", "posterior-sampling", "budget-forecast")
 LEARNS = {"haste": 2_000.0}
@@ -83,7 +84,7 @@ POLICIES: dict[str, Spec] = {
             {**LEARNS, **FIXED_LIFT},
         ),
         Spec(
-            "treat-all",
+            TREAT_ALL,
             "treats everybody until the money is gone",
             Composition("constant", "none", "none", cost_aware=False),
         ),
@@ -136,13 +137,17 @@ def make(
     """A new policy from the table: ``budget`` to spend on ``horizon`` users with ``features``.
 
     With a ``window`` outcomes come late: every call then says when (:meth:`Policy.advance`).
-    With a ``cost_cap`` no more is paid for one more conversion, and money may be left over; who is
-    worth that is learned from the cheapest users, for about 1 % of the budget. With
-    ``charge="conversion"`` a cost is due only if the user converts; until then it is held. With
-    ``outcome="amount"`` outcomes are amounts of money, mostly 0, and the policy maximises their
-    sum: scores, prices and what was caused are in currency, and ``cost_cap`` is what one more unit
-    of it may cost. ``share`` charges this share of the amount, at most the cost. ``largest`` is the
-    largest amount that counts when effects are measured, and needed for that.
+    With a ``cost_cap`` the price never falls below 1 / cost_cap: nothing is bought that the model
+    expects to cost more, and money may be left over. A caused conversion may still cost more than
+    the cap while the model is wrong about who responds. To learn that, some of the cheapest users
+    are treated at random while the cap binds, for at most 1 % of the budget and a quarter of what
+    is bought at that price. Policies that ignore effects or costs take no cap.
+    With ``charge="conversion"`` a cost is due only if the user converts; until then it is held.
+    With ``outcome="amount"`` outcomes are amounts of money, mostly 0, and the policy maximises
+    their sum: scores, prices and what was caused are in currency, and ``cost_cap`` is what one more
+    unit of it may be expected to cost. ``share`` charges this share of the amount, at most the
+    cost. ``largest`` is the largest amount that counts when effects are measured, and needed for
+    that.
     ``parameters`` change the defaults of its components; ``bccb policies NAME`` lists both.
 
     >>> make("bccb", budget=5_000, horizon=100_000, features=12, eta=0.05).parameters["eta"]

@@ -6,11 +6,13 @@ import numpy as np
 
 from bccb import checks
 from bccb.composition import Composition
+from bccb.drivers import AT_ONCE
 from bccb.errors import InputError, StateError
 from bccb.kernels import counts as count
+from bccb.kernels.amounts import AMOUNTS
 from bccb.kernels.counts import MOST_USERS
 from bccb.kernels.sample import Sample, view_sample
-from bccb.kernels.store import Store, is_due, unused, view_store, whole_memory
+from bccb.kernels.store import USER, Store, is_due, unused, view_store, whole_memory
 from bccb.measured import Measure
 from bccb.money import MICROS, MOST_MONEY
 from bccb.types import Floats, Ints
@@ -151,7 +153,8 @@ class State:
             raise InputError("what is added to the budget", micros / MICROS, allowed)
         self.counts[count.BUDGET] = whole
         self.counts[count.REMAINING] += micros
-        self.counts[count.PLANNED] = self.counts[count.REMAINING]
+        returns = int(count.to_return(self.counts))
+        self.counts[count.PLANNED] = self.counts[count.REMAINING] + returns
         self.counts[count.SINCE] = self.counts[count.NUMBER]
 
     def shift_micros(self, micros: int) -> None:
@@ -283,7 +286,7 @@ class State:
     @property
     def model_size(self) -> int:
         """The numbers of the memory without the outcomes that are kept for fits."""
-        return self.memory.size - self.composition.store_size(self.features, self.treatments)
+        return self.composition.model_size(self.features, self.treatments)
 
     # Taking over, saving
 
@@ -305,7 +308,12 @@ class State:
         if self.composition.refitted:
             store = end + self.composition.sample_size(self.features)
             self.memory[store : len(given)] = given[store:]
-            view_store(self.memory, self.features, self.treatments).fits[0] = 0.0  # of its own
+            own = view_store(self.memory, self.features, self.treatments)
+            own.fits[0] = 0.0  # of its own
+            own.row[:, USER] = AT_ONCE  # users of the other policy: its numbers mean nothing here
+        if self.composition.learns_amounts:
+            amounts = self.memory[self.counts[count.AT_AMOUNTS] : end]
+            AMOUNTS.view(amounts, self.features, self.treatments).recent[:, :] = 0.0
         self.counts[count.HISTORY] = 0
         self.needs_history = False
 

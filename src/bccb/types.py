@@ -70,6 +70,7 @@ class Log:
     probabilities: Floats | None = None  # (n,), of the action that was taken, if they were kept
     encoding: Encoding | None = None  # how the features were made, where they come from a file
     kind: str = outcome.Kind.CONVERSION  # of the outcomes: "conversion" or "amount"
+    charge: str = ""  # how its treatments were charged, as `Payment.text`, where the log says so
 
     def __post_init__(self) -> None:
         for field in (*ROWS, "known_shares"):

@@ -1,4 +1,4 @@
-"""Outcomes in money, and ``--share``, of compare, evaluate, advise, plan, check and describe."""
+"""Outcomes in money, and ``--share``, of the commands of the lab."""
 
 from __future__ import annotations
 
@@ -10,6 +10,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+
+from bccb.charge import Payment
+from bccb.data import simulate
+from bccb.data.world import VARIATION, trial_with_amounts, with_amounts
+from bccb.data.worlds import make_world
+from bccb.evaluate.live import best
 
 Run = Callable[..., tuple[int, str, str]]
 NAMED = (
@@ -107,6 +113,55 @@ def test_describe_shows_the_mean_value_of_each_arm(run: Run, trial: Path) -> Non
     assert "value each, 95 % interval" in out
 
 
+@pytest.mark.parametrize("name", ["made.csv", "made.parquet"])
+def test_simulate_writes_a_trial_in_money(run: Run, tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    size = "--users", "900", "--outcome", "visit", "--seed", "3"
+    status, out, err = run("simulate", file, *size, "--amounts")
+    assert status == 0, err
+    assert "wrote 900 users" in out
+    options = err.split("read it with ")[1].split() if name.endswith("csv") else []
+    status, out, err = run("data", "describe", file, *options)
+    assert status == 0, err
+    assert "value each, 95 % interval" in out
+    revenue = pl.read_csv(file) if name.endswith("csv") else pl.read_parquet(file)
+    expected = trial_with_amounts(simulate(900, 3, "visit"), 3)
+    assert revenue["revenue"].to_list() == pytest.approx(expected.outcomes.tolist())
+
+
+def test_compare_on_simulated_users_in_money(run: Run, tmp_path: Path) -> None:
+    figures, page = tmp_path / "out.json", tmp_path / "out.html"
+    asked = "--policy", "oracle", "--policy", "cheapest-first", "--policy", "bccb"
+    size = "--users", "400", "--history", "0", "--budget", "5", "--seeds", "1", "--jobs", "1"
+    files = "--json", figures, "--html", page
+    status, out, err = run("compare", "--world", "few", "--amounts", *SHARE, *asked, *size, *files)
+    assert status == 0, err
+    assert "caused value return share treated value spend treated" in out
+    assert "0.2 of the amount, and at most the cost of the treatment" in out
+    assert "Left out, because they learn rates and not amounts: bccb." in out
+    found = json.loads(figures.read_text())
+    world = with_amounts(make_world("few", 400, 1), VARIATION, 1)
+    oracle = best(world, 5.0, Payment("conversion", None, 0.2)).run
+    row = found["rows"][0]
+    assert (row["policy"], row["kind"]) == ("oracle", "amount")
+    assert row["incremental"] == pytest.approx(oracle.value)
+    assert found["share"] == 0.2
+    assert "caused value" in unescape(page.read_text())
+
+
+def test_plan_speaks_of_value_and_of_the_return_on_spend(run: Run, trial: Path) -> None:
+    size = "--budget", "40", "--users", "300", "--seeds", "1", "--jobs", "1"
+    status, out, err = run("plan", *size, "--data", trial, *NAMED, *SHARE, "--cost-cap", "0.5")
+    assert status == 0, err
+    assert "With 40 for 300 users pooled-trees is expected to cause a value of" in out
+    assert "0.2 of the amount, and at most the cost of the treatment" in out
+    assert "With a cost cap of 0.5 for one unit of value (a return of at least 2)" in out
+    assert "on average, by features as in your trial; amounts are log-normal" in out
+    assert "no clear difference, so that none is assumed" in out
+    assert "--largest gives another" in out
+    assert "reserve caused value return spend estimated" in out
+
+
 def test_check_proposes_the_revenue_and_takes_it(run: Run, trial: Path) -> None:
     status, out, _ = run("check", trial, "--cost", "4")
     assert status == 0
@@ -127,14 +182,18 @@ def test_check_proposes_the_revenue_and_takes_it(run: Run, trial: Path) -> None:
             ("evaluate", "FILE", *SHARE, "--outcome", "bought", "--exclude", "revenue"),
             "share is 0.2, but must be left out: the outcomes of this log are conversions",
         ),
-        (("compare", *SHARE), "--share is 0.2, but must be given with --data"),
+        (("compare", *SHARE), "--share is 0.2, but must be given with --amounts, or with --data"),
+        (("compare", "--amounts", "--share", "0.2"), 'needs charge="conversion"'),
+        (("compare", "--amounts", "--data", "FILE"), "--amounts is True, but must be used on"),
+        (("compare", "--amounts", "--drift"), "--amounts is True, but must be used on simulated"),
+        (("compare", "--amounts", "--policy", "bccb"), "one that takes amounts"),
         (
             ("advise", "--budget", "5", "--users", "500", *SHARE),
             "given with a trial whose outcomes",
         ),
         (
-            ("plan", "--budget", "5", "--users", "500", "--data", "FILE"),
-            "outcome of the trial is 'amounts of money', but must be conversions",
+            ("plan", "--budget", "5", "--users", "500", *SHARE),
+            "share is 0.2, but must be left out, or given with an amount",
         ),
     ],
 )

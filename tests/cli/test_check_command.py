@@ -44,9 +44,22 @@ def test_the_next_command_runs_as_it_is_printed(trial: Path, tmp_path: Path) -> 
     kept = json.loads((tmp_path / "check.json").read_text())
     assert kept["command"] == line
     assert {role["column"]: role["part"] for role in kept["roles"]}["coupon"] == "arm"
-    ran = bccb(*words[1:], "--policy", "cheapest-first", "--seeds", "1:2")
+    assert words[-2:] == ["--users", "3000"]
+    ran = bccb(*words[1:], "--policy", "cheapest-first", "--policy", "hybrid", "--seeds", "1:2")
     assert ran.returncode == 0, ran.stderr
     assert "cheapest-first" in ran.stdout
+    assert "hybrid" in ran.stdout
+    assert "treats nobody" not in ran.stdout  # rows are left for those that learn from history
+
+
+def test_only_rows_that_are_read_count_as_users(tmp_path: Path) -> None:
+    """With --arms a part of the rows is left out: more users than half of the rest is no use."""
+    path, arms = tmp_path / "trial.csv", ["none", "a", "b", "b", "b", "b", "b", "b"]
+    draw = np.random.default_rng(0)
+    values: dict[str, Any] = {"arm": arms * 500, "sold": draw.integers(0, 2, 4_000)}
+    pl.DataFrame({**values, "age": draw.integers(18, 90, 4_000)}).write_csv(path)
+    done = bccb("check", path, "--arms", "a", "--cost", "0.5")
+    assert done.stdout.splitlines()[-1].endswith("--users 500"), done.stdout
 
 
 def test_what_it_cannot_tell_it_asks_for(tmp_path: Path) -> None:
@@ -62,16 +75,17 @@ def test_what_it_cannot_tell_it_asks_for(tmp_path: Path) -> None:
     done = bccb("check", path, "--control", "A", "--cost", "0.5")
     assert done.returncode == 0
     assert done.stdout.splitlines()[-1] == (
-        f"bccb compare --data {path} --treatment variant --control A --outcome sold --cost 0.5"
+        f"bccb compare --data {path} --treatment variant --control A --outcome sold --cost 0.5 "
+        "--users 1000"
     )
 
 
 def test_a_file_that_tells_its_columns_needs_no_options(tmp_path: Path) -> None:
     path = tmp_path / "log.parquet"
     assert bccb("simulate", path, "--users", 2_000).returncode == 0
-    assert bccb("check", path).stdout.splitlines()[-1] == f"bccb compare --data {path}"
+    assert bccb("check", path).stdout.splitlines()[-1] == f"bccb compare --data {path} --users 1000"
     excluded = bccb("check", path, "--exclude", "f3").stdout
-    assert excluded.splitlines()[-1] == f"bccb compare --data {path} --exclude f3"
+    assert excluded.splitlines()[-1] == f"bccb compare --data {path} --exclude f3 --users 1000"
 
 
 def test_a_cost_is_asked_for_and_not_made_up(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -20,6 +21,7 @@ import pytest
 from processes import serving, until
 
 from bccb.cli import main
+from bccb.cli.drive import _last_report
 from bccb.cli.traffic import Drive, LoggedTraffic, Plan, SimulatedTraffic
 from bccb.client import Campaign, Client, DecisionAnswer, Outcome, ServiceError, User
 from bccb.data import simulate, write_log
@@ -153,13 +155,61 @@ def test_the_table_tells_what_came_of_it(drive: Run, client: Client, url: str) -
         rf"treated {campaign.treated} spent {spent:.2f} of 20\.00",
         r"conversions \d+",
         r"caused, estimated -?[\d,.]+ \(95 %: -?[\d,.]+ to -?[\d,.]+\), by the model",
-        r"caused, measured -?[\d,.]+ \(95 %: -?[\d,.]+ to -?[\d,.]+\), by random decisions",
+        r"caused, measured Too few users yet: until 1,050 were treated whose outcomes are known, "
+        r"the measured interval excludes next to nothing\.",
         r"really caused -?\d+\.\d, known because the users are simulated",
         r"decisions per second [\d,]+",
         r"latency \d+\.\d ms at the median, \d+\.\d ms at 99 %",
         f"the page: {url}/#/campaigns/{campaign.id}",
     ):
         assert re.search(line, ran.out), (line, ran.out)
+
+
+def test_what_is_measured_of_enough_users_is_shown_with_its_interval(
+    drive: Run, client: Client
+) -> None:
+    campaign = client.create_campaign(
+        name="much at random",
+        budget=500,
+        users=200,
+        features=list(load_model().names),
+        treatments=["mail"],
+        policy="pooled-bayes",
+        params={"reserve": 0.5},
+    )
+    ran = drive("--campaign", campaign.id, "--users", 100, "--rate", "0")
+    line = r"caused, measured -?[\d,.]+ \(95 %: -?[\d,.]+ to -?[\d,.]+\), by random decisions"
+    assert re.search(line, ran.out), ran
+
+
+def test_the_summary_waits_for_the_last_fit(client: Client) -> None:
+    """What the policy has learned by then was not in the figures that were printed."""
+    campaign = client.create_campaign(
+        name="last fit",
+        budget=100,
+        users=400,
+        features=["age"],
+        treatments=["mail"],
+        params={"first_fit": 150, "reserve": 0.5},
+    )
+    users = [User({"age": i / 200}, {"mail": "0.50"}, f"u{i}") for i in range(200)]
+    client.decide_many(campaign, users)
+    client.report_outcomes(campaign, [Outcome(f"u{i}", float(i % 7 < 2)) for i in range(200)])
+    report = _last_report(client, campaign)
+    assert (report.campaign.fit_due, report.campaign.fits) == (False, 1)
+
+
+def test_a_fit_that_fails_does_not_hold_up_the_summary(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    class Due:
+        def report(self, campaign: Any) -> Any:
+            asked.append(campaign)
+            return SimpleNamespace(campaign=SimpleNamespace(fit_due=True))
+
+    monkeypatch.setattr("bccb.cli.drive.FIT_SECONDS", 0.3)
+    assert _last_report(cast("Client", Due()), cast("Campaign", "c")).campaign.fit_due
+    assert len(asked) > 1
 
 
 def test_a_trial_is_played_in_the_shadow_with_what_it_did(

@@ -16,7 +16,7 @@ from processes import bccb, until
 from bccb.data import simulate, write_log
 from bccb.experiments.store import Store
 
-pytestmark = [pytest.mark.compiled, pytest.mark.slow_first]
+pytestmark = [pytest.mark.compiled, pytest.mark.slow_first(3)]
 ONLY = ["--only", "crossover", "--only", "diagnostics"]
 HISTORY = ["--only", "history", "--only", "advantage"]
 

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from bccb.charge import AT_ONCE, Payment
 from bccb.cli import main
-from bccb.evaluate.planning import Outlook, Plan, Target
+from bccb.evaluate.assumptions import Target, Worth
+from bccb.evaluate.planning import Outlook, Plan
 from bccb.intervals import Interval
-from bccb.report.wording import plan_lines
+from bccb.report.planned import outlook_rows, plan_lines, plan_remarks
 
 OUTLOOK = Outlook(0.01, 100.0, 5.0, 2_000, 1_000, 40.0, Interval(90.0, -500.0, 300.0), 0.1)
 ENOUGH = Outlook(0.1, 90.0, 5.0, 2_000, 1_000, 40.0, Interval(90.0, 10.0, 200.0), 0.9)
@@ -52,6 +55,11 @@ def test_it_says_what_to_expect(
         ("--rate 0.1", "--rate and --effect"),
         ("--treatment arm --control none --outcome sale", "--data is None"),
         ("--rate 2 --effect 0.1", "rate is 2.0, but must be above 0"),
+        ("--cost 2 --outcome sale", "options other than --cost name columns of a file"),
+        ("--cost 2,4", "--data is None"),
+        ("--amount -3", "amount is -3.0, but must be at least 0.000001"),
+        ("--largest 9", "largest is 9.0, but must be left out: it is about amounts of money"),
+        ("--amount 9 --share 0.2", "share is 0.2, but must be left out: a share of the amount"),
     ],
 )
 def test_bad_input_is_one_sentence(
@@ -76,3 +84,35 @@ def test_the_price_of_showing_an_effect_is_named() -> None:
     assert "90% of campaigns; that costs 10.0 of the 100.0" in second
     never = Plan(1_000.0, 20_000, Target(0.05, 0.01), True, (OUTLOOK,))
     assert "No reserve up to 0.01" in plan_lines(never)[1]
+
+
+def test_in_money_it_speaks_of_value_and_return() -> None:
+    terms = Payment("conversion", 0.5, 0.2)
+    worth = Worth(25.0, 0.8, 120.0)
+    left = replace(OUTLOOK, spend=40.0)
+    made = Plan(1_000.0, 20_000, Target(0.05, 0.01), True, (left, ENOUGH), terms, worth, 10.0)
+    first, _, cap, price = plan_lines(made)
+    assert "to cause a value of 100, a return of 2.50 on spend." in first
+    assert "for one unit of value (a return of at least 2) there was nothing left that is" in cap
+    assert "spent 40 of 1,000" in cap
+    assert "that costs 10 of the 100." in price
+    said = " ".join(plan_remarks(made))
+    assert "A conversion brings 25.00 on average, the same for all users" in said
+    assert "of each amount, what is above 120 does not count" in said
+    assert "costs 0.2 of the amount, at most 10." in said
+    assert list(outlook_rows(made)[0])[:3] == ["reserve", "caused value", "return"]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "words"),
+    [
+        (Interval(0.9, 0.85, 0.95), "-10.0% against those of others (95 %: -15.0% to -5.0%): so"),
+        (Interval(0.9, 0.75, 1.05), "no clear difference, so that none is assumed"),
+    ],
+)
+def test_it_says_what_treating_does_to_amounts(ratio: Interval, words: str) -> None:
+    worth = Worth(25.0, 0.8, 120.0, 0.1, ratio)
+    made = Plan(1_000.0, 20_000, Target(0.05, 0.01), False, (OUTLOOK,), AT_ONCE, worth)
+    said = " ".join(plan_remarks(made))
+    assert words in said
+    assert "10.0% of the amounts are below 0" in said

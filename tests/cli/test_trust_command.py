@@ -24,6 +24,7 @@ def trust(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return bccb("trust", "--out", folder, *options, columns=80)
 
 
+@pytest.mark.slow_first(40)
 def test_a_run_prints_tables_that_fit_and_writes_what_it_found(tmp_path: Path) -> None:
     done = trust(tmp_path, *SMALL)
     assert done.returncode == 0, done.stderr

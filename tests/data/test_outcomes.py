@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -88,3 +89,18 @@ def test_a_missing_word_is_missing_and_not_a_no(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="missing or infinite values in column 'sale' is 1"):
         read_log(path, columns)
     assert read_complete_rows(path, columns).incomplete == 1
+
+
+def test_amounts_that_look_like_conversions_are_read_as_told() -> None:
+    rows = {
+        "arm": ["a", "b"] * 4,
+        "paid": [0.0, 0.5, 1.0, 1.0, 1.0, 0.0, 0.0, 0.9],
+        "age": [1.0] * 8,
+    }
+    frame, columns = pl.DataFrame(rows), Columns("arm", "a", "paid", cost=1.0)
+    assert not read_log(frame, columns).amounts
+    assert read_log(frame, replace(columns, kind="amount")).amounts
+    mixed = frame.with_columns(paid=pl.Series([0.0, 2.5, 1.0, 1.0, 1.0, 0.0, 0.0, 1.0]))
+    with pytest.raises(InputError, match="from 0 to 1; if these are amounts .* --kind amount"):
+        read_log(mixed, columns)
+    assert read_log(mixed, replace(columns, kind="amount")).amounts

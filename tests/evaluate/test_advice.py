@@ -13,6 +13,7 @@ from bccb import InputError
 from bccb.data import simulate
 from bccb.evaluate.advice import Advice, Setting, advise, conclude
 from bccb.evaluate.rivals import RivalRun, rivals_of
+from bccb.report.wording import remarks, sentence, worth_lines
 
 TRIAL = simulate(5_000, seed=1, outcome="visit")
 COLD = Setting(100, 1_000, 0, 100, 1_000, 0, 12, 1, "conversion")
@@ -163,3 +164,19 @@ def test_with_users_and_money_enough_the_learner_is_distinguished_from_the_simpl
     result = advise(600.0, 12_000, outcome="visit", seeds=range(8))
     assert result.recommended == "pooled-trees"
     assert result.rival("cheapest-first").interval.low > 0
+
+
+@pytest.mark.compiled
+def test_with_a_cap_those_that_none_applies_to_are_left_out_and_nothing_false_is_said() -> None:
+    """A constant effect of 1 is worth 2 for each unit of cost to nobody: it treated nobody."""
+    dear = replace(TRIAL, micros=np.full_like(TRIAL.micros, 10**6))
+    advice = advise(400.0, 2_000, dear, cost_cap=0.5, seeds=range(4))
+    named = {rival.policy for rival in advice.rivals}
+    assert named == set(rivals_of(1, capped=True))
+    assert set(rivals_of(1)) - named == {
+        *("thompson", "budgeted-thompson", "hte-greedy"),
+        *("cheapest-first", "treat-all"),
+    }
+    said = [sentence(advice), *remarks(advice), *worth_lines(advice)]
+    assert not any("Money is not scarce" in line for line in said)
+    assert any(line.startswith("Left out, because no cost cap applies to") for line in said)

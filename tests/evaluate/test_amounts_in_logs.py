@@ -25,7 +25,6 @@ from bccb.evaluate.compare import compare, summarise
 from bccb.evaluate.estimates import Weighted, estimate_proposed, estimate_treated
 from bccb.evaluate.evaluation import Evaluation, evaluate_proposals, evaluate_with_others
 from bccb.evaluate.outcome_model import outcome_rates, predict_amounts
-from bccb.evaluate.planning import plan
 from bccb.evaluate.proposals import Proposals, propose_on
 from bccb.evaluate.replay import replay
 from bccb.evaluate.rivals import rivals_of
@@ -280,7 +279,7 @@ def test_advice_in_money_leaves_out_who_learns_rates() -> None:
     assert made.figures()["setting"]["share"] == 0.2
 
 
-def test_a_share_needs_amounts_and_a_plan_needs_conversions() -> None:
+def test_a_share_needs_amounts() -> None:
     rates = replace(LOG, outcomes=(LOG.outcomes > 0).astype(np.float64), kind="conversion")
     message = "share is 0.2, but must be left out: the outcomes of this log are conversions"
     with pytest.raises(InputError, match=message):
@@ -289,8 +288,6 @@ def test_a_share_needs_amounts_and_a_plan_needs_conversions() -> None:
         advise(60.0, 500, 0, seeds=range(4), charge="conversion", share=0.2)
     with pytest.raises(InputError, match='share is 0.2, but must be left out: .* charge="conversi'):
         evaluate_with_others(LOG, [], share=0.2)
-    with pytest.raises(InputError, match="outcome of the trial is 'amounts of money', but must be"):
-        plan(100.0, 500, trial=LOG)
 
 
 def test_the_log_itself_is_told_in_money() -> None:

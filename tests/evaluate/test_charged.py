@@ -11,7 +11,13 @@ import bccb
 from bccb.charge import Payment
 from bccb.data.worlds import make_world, trial_in
 from bccb.errors import InputError
-from bccb.evaluate.charged import charged_for, charged_in_all, expected_charges, running_rates
+from bccb.evaluate.charged import (
+    charged_for,
+    charged_in_all,
+    due_rates,
+    expected_charges,
+    running_rates,
+)
 from bccb.evaluate.compare import compare
 from bccb.evaluate.evaluation import evaluate_log, evaluate_proposals, evaluate_with_others
 from bccb.evaluate.live_comparison import compare_live
@@ -23,6 +29,7 @@ from bccb.money import MICROS
 
 WORLD = make_world("three", 400, 1)
 LOG = trial_in(WORLD, 1)
+ON = Payment("conversion")
 
 
 def test_running_rates_are_those_of_the_users_before() -> None:
@@ -154,3 +161,41 @@ def test_live_comparisons_have_the_oracle_of_their_charge_and_cap() -> None:
     assert oracle.spend < 0.9 * charged.spend
     assert oracle.spend / oracle.incremental < 1.0
     assert at_once.incremental < charged.incremental
+
+
+def test_an_outcome_between_0_and_1_is_expected_to_be_charged_as_a_conversion() -> None:
+    """Its whole cost is due, as the policies and the service charge it."""
+    log = trial_in(make_world("common", 4_000, 3), 3)
+    halves = replace(log, outcomes=0.5 * log.outcomes)
+    rates = outcome_rates(halves)
+    due = due_rates(halves, rates, Payment("conversion"))
+    np.testing.assert_allclose(due, outcome_rates(log))
+    assert due_rates(log, rates, Payment("conversion")) is rates
+    assert due_rates(halves, rates, Payment()) is rates
+    past, rows = np.arange(3_000, 4_000), np.arange(3_000)
+    spends = [
+        next(measure(Trial(each, rows, each, past), ["cheapest-first"], 100.0, 1, ON))[0].spend
+        for each in (log, halves)
+    ]
+    assert spends[0] == pytest.approx(spends[1])
+
+
+def test_what_is_charged_for_users_outside_the_overlap_is_in_the_spend() -> None:
+    """As they are among the treated; what each caused conversion costs is of those inside."""
+    log = trial_in(make_world("common", 2_000, 3), 3)
+    chances = np.where(log.actions > 0, log.shares[1], log.shares[0])
+    away = np.arange(2_000) >= 1_500  # who were left alone for sure
+    log = replace(
+        log,
+        actions=np.where(away, 0, log.actions),
+        probabilities=np.where(away, 1.0, chances),
+    )
+    rates, wanted = outcome_rates(log), np.ones(2_000, np.int64)
+    other = evaluate_proposals("all", log, rates, Proposals(wanted, 7.0, 1), ON)
+    assert other.charged is not None
+    assert other.treated == 2_000
+    outside = log.costs[away, 0] @ rates[away, 1]
+    assert other.spend == pytest.approx(other.charged.value + outside, rel=1e-3)
+    assert other.compared_spend == other.charged.value
+    assert other.outside is not None
+    assert 0.15 < other.outside.spend < 0.35

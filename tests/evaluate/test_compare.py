@@ -15,6 +15,7 @@ from scipy import stats
 import bccb
 from bccb import InputError
 from bccb.data import read_log, simulate, write_log
+from bccb.evaluate.advice import advise
 from bccb.evaluate.compare import (
     PolicyReplay,
     compare,
@@ -269,3 +270,11 @@ def test_the_share_of_proposals_that_are_paid_for_is_that_of_the_trial() -> None
     assert paid_share(rows) == pytest.approx(0.85, abs=0.02)
     nobody = compare(SimulatedTrials(300, 0), ["offline-uplift"], [10.0], [1])
     assert paid_share(nobody) is None
+
+
+def test_a_seed_that_is_given_twice_is_refused() -> None:
+    """Copies of a run would make every interval too narrow."""
+    with pytest.raises(InputError, match="seeds is .1, 1., but must be different ones"):
+        list(compare(SimulatedTrials(100, 0), ["treat-all"], [5.0], [1, 1]))
+    with pytest.raises(InputError, match="seeds is .3, 2, 3, 1., but must be different ones"):
+        advise(budget=20, users=400, seeds=[3, 2, 3, 1])

@@ -12,7 +12,7 @@ from bccb.evaluate.estimates import Estimate
 
 
 @pytest.mark.compiled
-@pytest.mark.slow_first
+@pytest.mark.slow_first(10)
 def test_estimates_are_unbiased_and_intervals_cover_the_truth() -> None:
     """Within 4 standard errors of 200 repetitions: from 89 % to all of them."""
     result = summarise(one for seed in range(7, 207) for one in try_once(1_900, seed))

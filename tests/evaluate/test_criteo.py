@@ -68,7 +68,7 @@ def test_read_plainly_hte_greedy_is_the_weakest_and_bccb_leads_the_papers_online
 
 
 @pytest.mark.compiled
-@pytest.mark.slow_first
+@pytest.mark.slow_first(10)
 def test_policies_score_on_simulated_users_as_on_real_ones(simulated: dict[str, Summary]) -> None:
     """In the same order too, except those that the samples do not tell apart."""
     for one in NAMES:

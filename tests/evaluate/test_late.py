@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,8 +23,11 @@ def world() -> World:
     return simulate_world(USERS, seed=4, outcome="visit")
 
 
-def make(name: str, window: float | None = None) -> bccb.Policy:
-    return bccb.make(name, budget=75, horizon=USERS, features=12, seed=3, window=window)
+def make(
+    name: str, window: float | None = None, charge: str = "treatment", budget: float = 75.0
+) -> bccb.Policy:
+    size: dict[str, Any] = {"budget": budget, "horizon": USERS, "features": 12, "seed": 3}
+    return bccb.make(name, **size, window=window, charge=charge)
 
 
 @pytest.mark.compiled
@@ -49,6 +53,38 @@ def test_the_kernel_does_what_the_policy_does_call_by_call(name: str) -> None:
     assert treated == result.treated
     np.testing.assert_array_equal(policy.memory, other.memory)
     np.testing.assert_array_equal(policy.counts, other.counts)
+
+
+@pytest.mark.compiled
+def test_what_is_held_returns_and_is_spent_on_those_who_come_later() -> None:
+    """The money is all held after a tenth of the users: call by call it goes on, and so does this.
+
+    At the end those who wait are charged if their conversion comes within the window.
+    """
+    users = world()
+    policy = make("pooled-bayes", charge="conversion", budget=8.0)
+    other = make("pooled-bayes", WINDOW / 5, "conversion", budget=8.0)
+    delays = np.random.default_rng(5).exponential(30.0, USERS)
+    result = live(policy, users, delays=delays, window=WINDOW / 5)
+    due: dict[int, list[bccb.Decision]] = defaultdict(list)
+    actions = []
+    for i in range(USERS + int(WINDOW / 5) + 1):  # until the last window has ended
+        other.advance(float(i))
+        for decision in due[i]:
+            other.observe(decision, 1, at=float(i))
+        if i >= USERS:
+            continue
+        decision = other.decide(users.features[i], cost=users.costs[i], at=float(i))
+        actions.append(decision.action)
+        if users.draws[i] < users.rates[i, decision.action]:
+            reported = max(math.ceil(i + delays[i]), i + 1)
+            if reported - i <= WINDOW / 5:
+                due[reported].append(decision)
+    assert np.flatnonzero(actions)[-1] > USERS / 2
+    assert result.treated == np.count_nonzero(actions)
+    assert policy.held == other.held == 0.0
+    assert result.spend == pytest.approx(other.spent)
+    assert 0.0 < result.spend <= 8.0
 
 
 @pytest.mark.compiled

@@ -7,6 +7,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import time
 from functools import partial
 
 import numpy as np
@@ -21,6 +22,8 @@ from bccb.evaluate.parallel import fan_out
 from bccb.evaluate.trials import LoggedTrials, SimulatedTrials, Trial
 from bccb.types import Floats
 
+KEPT: list[bytes] = []  # in the worker that made them
+
 
 def square(number: int) -> tuple[int, int]:
     return number**2, os.getpid()
@@ -29,6 +32,13 @@ def square(number: int) -> tuple[int, int]:
 def die(number: int) -> int:
     if number == 3:
         os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def grow(number: int) -> int:
+    """Take so much memory, and for so long, that joblib replaces the worker after it."""
+    KEPT.append(bytes([1]) * 400_000_000)
+    time.sleep(1.1)
     return number
 
 
@@ -58,6 +68,11 @@ def test_a_killed_worker_is_one_sentence() -> None:
     with pytest.raises(StateError, match="a worker process was killed.* lower --jobs"):
         list(fan_out(die, range(6), jobs=2))
     assert len(list(fan_out(square, range(4), jobs=2))) == 4  # and the next ones work
+
+
+def test_workers_that_grow_are_replaced_though_warnings_are_errors() -> None:
+    """Without care joblib's thread ends with a warning of its own, and this waits for ever."""
+    assert sorted(fan_out(grow, range(6), jobs=2)) == list(range(6))
 
 
 def test_a_stop_by_the_system_is_quiet_and_leaves_nothing() -> None:

@@ -8,12 +8,13 @@ import pytest
 from bccb.data import simulate
 from bccb.errors import InputError
 from bccb.estimators import trees
-from bccb.evaluate.planning import OFTEN, RESERVES, Target, _shape, _world, plan
+from bccb.evaluate.assumptions import Assumed, Target, of_trial, world_of
+from bccb.evaluate.planning import OFTEN, RESERVES, plan
 
 
 @pytest.mark.parametrize("target", [Target(0.05, 0.01), Target(0.5, -0.2), Target(0.001, 0.0005)])
 def test_the_world_has_the_rate_and_the_effect_asked_for(target: Target) -> None:
-    world = _world(5_000, 1, target, None)
+    world = world_of(5_000, 1, Assumed(target))
     assert world.rates[:, 0].mean() == pytest.approx(target.rate, rel=1e-9)
     assert world.effects.mean() == pytest.approx(target.effect, rel=1e-9)
     odds = world.rates / (1.0 - world.rates)
@@ -22,7 +23,7 @@ def test_the_world_has_the_rate_and_the_effect_asked_for(target: Target) -> None
 
 def test_a_trial_gives_users_costs_rate_and_effect() -> None:
     trial = simulate(4_000, seed=2, outcome="visit", treatments=2)
-    world = _world(1_000, 1, Target(0.1, 0.05), _shape(trial))
+    world = world_of(1_000, 1, of_trial(trial)._replace(target=Target(0.1, 0.05)))
     assert world.rates.shape == (1_000, 3)
     kept = {tuple(row) for row in trial.features.round(9).tolist()}
     assert {tuple(row) for row in world.features.round(9).tolist()} <= kept

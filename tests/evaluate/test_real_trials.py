@@ -23,7 +23,7 @@ FEWER = SEEDS[:10]  # where one replay takes seconds
 pytestmark = [
     pytest.mark.data,
     pytest.mark.compiled,
-    pytest.mark.slow_first,
+    pytest.mark.slow_first(20),
     pytest.mark.skipif(FOLDER is None, reason="BCCB_DATA does not name the folder of the trials"),
 ]
 

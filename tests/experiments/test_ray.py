@@ -14,7 +14,11 @@ from bccb.experiments.store import Store
 from bccb.policies import spec_of
 
 ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'bccb[ray]'")
-pytestmark = [pytest.mark.compiled, pytest.mark.slow_first, pytest.mark.filterwarnings("ignore")]
+pytestmark = [
+    pytest.mark.compiled,
+    pytest.mark.slow_first(10),
+    pytest.mark.filterwarnings("ignore"),
+]
 
 
 @pytest.fixture

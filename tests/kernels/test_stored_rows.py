@@ -12,6 +12,7 @@ from bccb.kernels.rng import key_of, uniform
 from bccb.kernels.store import (
     STORE,
     STORED,
+    correct_in_store,
     fit_is_due,
     keep_in_store,
     note_learned,
@@ -106,6 +107,22 @@ def test_they_stay_unbiased_where_a_policy_with_another_seed_adopts_the_rows() -
     assert store.halved.max() >= 3
     assert rows.b.sum() == pytest.approx(20_000, rel=0.05)
     assert rows.b[rows.number <= 10_000].sum() == pytest.approx(10_000, rel=0.05)
+
+
+def test_they_stay_unbiased_where_outcomes_are_corrected_either_way() -> None:
+    """Most rows without a conversion are not kept: those who convert after all count, too."""
+    memory, x = empty(D, 1), np.zeros(D)
+    store = view_store(memory, D, 1)
+    for user in range(1, 20_001):
+        keep_in_store(store, SEED, user, x, 0, float(user % 50 == 0), 1.0)
+    assert store.halved[0].tolist() == [3.0, 0.0]
+    for user in range(1, 4_001):
+        correct_in_store(store, SEED, user, x, 0, float(user % 50 != 0))
+        assert sound(memory, D, 1)
+    rows = rows_of(memory, D, 1)
+    assert store.halved[0].tolist() == [4.0, 1.0]
+    assert rows.a.sum() == pytest.approx(20_000 / 50 + 4_000 * 0.96, rel=0.05)
+    assert rows.b.sum() == pytest.approx(20_000, rel=0.05)
 
 
 def test_rows_after_a_number() -> None:

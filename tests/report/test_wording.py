@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 import bccb
+from bccb.caused import Caused
+from bccb.charge import Payment
 from bccb.evaluate.advice import Advice, Setting, conclude
 from bccb.evaluate.rivals import RivalRun
-from bccb.report.wording import code, remarks, sentence, worth_lines
+from bccb.intervals import Interval
+from bccb.report.wording import caused_lines, code, remarks, sentence, worth_lines
 
 DRAWN = Setting(100, 1_000, 500, 100, 1_000, 500, 12, 1, "conversion")
 LOGGED = Setting(500, 4_000, 2_000, 125, 1_000, 1_000, 5, 2, None)
@@ -26,6 +29,12 @@ def advice(setting: Setting = DRAWN, spend: float = 100.0, **values: Sequence[fl
     ]
     gains = {name: np.zeros(2_000) for name in names} if setting.outcome is None else {}
     return conclude(setting, runs, gains)
+
+
+def enough(**values: Sequence[float]) -> Advice:
+    """Of five seeds that estimate, which are enough to call a difference clear."""
+    five = {"cheapest_first": (2, 3, 2, 3, 2), "treat_all": (0, 1, 0, 0, 0), **values}
+    return advice(DRAWN, 100.0, **five)
 
 
 def test_a_clear_winner_is_named_with_its_differences_and_their_intervals() -> None:
@@ -82,19 +91,34 @@ def test_a_choice_that_did_not_hold_is_reported() -> None:
 
 
 def test_whether_effects_matter_is_said_with_an_interval() -> None:
-    line, *_ = worth_lines(advice(pooled_trees=[9, 8, 9], response_first=[4, 5, 4]))
+    line, *_ = worth_lines(enough(pooled_trees=[9, 8, 9, 8, 9], response_first=[4, 5, 4, 5, 4]))
     assert line == (
         "Effects matter here: compared with response-first, the better of the policies that ignore "
-        "them, pooled-trees causes +4.3 (+1.5 to +7.2)."
+        "them, pooled-trees causes +4.2 (+2.8 to +5.6)."
     )
-    line, *_ = worth_lines(advice(pooled_trees=[40, 40, 41], response_first=[41, 40, 41]))
+    alike = {"pooled_trees": [40, 40, 41, 40, 41], "response_first": [41, 40, 41, 40, 41]}
+    line, *_ = worth_lines(enough(**alike))
     assert line.startswith("Effects do not matter here, ignoring them is as good: ")
-    line, *_ = worth_lines(advice(pooled_trees=[9, 2, 7], response_first=[4, 5, 4]))
+    line, *_ = worth_lines(enough(pooled_trees=[9, 2, 7, 1, 8], response_first=[4, 5, 4, 5, 4]))
     assert line.startswith("These data do not show whether effects matter: ")
 
 
+@pytest.mark.parametrize(("setting", "seeds"), [(DRAWN, "0:10"), (LOGGED, "0:5")])
+def test_with_too_few_seeds_nobody_is_called_behind_and_it_says_how_many_to_use(
+    setting: Setting, seeds: str
+) -> None:
+    few = advice(setting, pooled_trees=[9, 9], cheapest_first=[2, 2.1], treat_all=[0, 0])
+    line, *lines = worth_lines(few)
+    assert line.startswith("These data do not show whether effects matter: ")
+    number = 2 if setting is DRAWN else 4
+    assert lines == [
+        f"{number} seeds are too few to say whether effects matter, or which policies are behind: "
+        f"use more, such as --seeds {seeds}."
+    ]
+
+
 def test_policies_clearly_behind_a_naive_rival_are_named() -> None:
-    _, *lines = worth_lines(advice(pooled_trees=[9, 8, 9], thompson=[0, 0, 0]))
+    _, *lines = worth_lines(enough(pooled_trees=[9, 8, 9, 8, 9], thompson=[0] * 5))
     assert lines == ["Clearly behind cheapest-first: treat-all, thompson."]
 
 
@@ -158,6 +182,9 @@ def test_a_trial_answers_for_the_money_and_the_users_asked_about() -> None:
 def test_money_to_spare_is_reported() -> None:
     answer = " ".join(remarks(advice(spend=60.0, bccb=[9, 8, 9])))
     assert "Money is not scarce here: treating everybody costs 60." in answer
+    charged = replace(DRAWN, payment=Payment("conversion"))
+    answer = " ".join(remarks(advice(charged, spend=60.0, bccb=[9, 8, 9])))
+    assert "not scarce" not in answer  # what is charged is estimated: that proves nothing
 
 
 def test_the_code_makes_the_recommended_policy() -> None:
@@ -170,3 +197,12 @@ def test_the_code_learns_history_where_the_policy_needs_it() -> None:
     first, second = code(advice(hybrid=[9, 8, 9]))
     assert first.startswith('policy = bccb.make("hybrid", budget=100, horizon=1000, features=12)')
     assert second.startswith("policy.learn(history)")
+
+
+def test_what_is_measured_of_too_few_users_is_not_said() -> None:
+    measured = Interval(-96.0, -96.0, 1.5)
+    (line,) = caused_lines(Caused(None, measured, 200, needed=1_050))
+    assert line.startswith("Caused, measured: too few users yet. Until 1,050 were treated,")
+    assert "96" not in line
+    (line,) = caused_lines(Caused(None, measured, 3_000))
+    assert line.startswith("Caused, measured: -96.0 (95 %: -96.0 to 1.5), by the random decisions")

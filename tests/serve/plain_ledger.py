@@ -191,7 +191,7 @@ class Book:
         if before is not None:
             if before != reported:
                 raise Refused(409)
-            return "already_recorded", before[0]
+            return "already_recorded", before[0] if row.corrected is None else row.corrected
         if row.status == "cancelled":
             raise Refused(409)
         if row.status == "expired" or self.late(now, row):

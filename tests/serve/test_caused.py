@@ -142,3 +142,26 @@ def older(state: Campaign) -> bytes:
     machine = without_charges(kept[8 + size :])[:without_sample]
     head = json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()
     return len(head).to_bytes(8, "little") + head + machine + state.pending.learned()
+
+
+def test_a_measurement_of_few_users_says_how_many_it_takes(service: Service) -> None:
+    """With a reserve of 0.3, 33 treated users."""
+    campaign = service.open(policy=POLICY, budget="1000", horizon={"users": 400})["id"]
+    needed = expected([(True, 0.0, 0.5)]).needed
+    users = iter(range(1_000))
+    while service.books.campaign(campaign).tally.decisions[1] < needed:
+        caused = service.get(campaign).json()["caused"]
+        assert caused["measured_users"] == 0 or f"until {needed} were treated" in caused["too_few"]
+        drive(service, campaign, range(i := next(users), i + 1))
+    caused = service.get(campaign).json()["caused"]
+    assert caused["measured"] is not None
+    assert caused["too_few"] is None
+
+
+def test_the_series_begins_where_enough_users_were_treated(service: Service) -> None:
+    few = {**POLICY, "params": {"reserve": 0.1}}  # takes 103
+    campaign = service.open(policy=few, budget="1000", horizon={"users": 400})["id"]
+    drive(service, campaign, range(200))
+    series = service.get(f"{campaign}/report").json()["caused_series"]
+    assert [each is None for each in series["measured"]] == [True, True, False, False]
+    assert None not in series["estimated"]

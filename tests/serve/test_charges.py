@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from bccb.serve.refold import Differences
 from bccb.serve.terms import Terms
 from bccb.wire import CampaignRequest, decoder
 from serve.service import TERMS, Service, refused, user
+
+CAPPED = {**TERMS, "policy": {"name": "pooled-bayes"}}  # a cap applies to it
 
 
 def opened(service: Service, **more: Any) -> str:
@@ -112,7 +115,7 @@ def test_a_shadow_counts_conversions_of_what_it_would_have_done(service: Service
 
 
 def test_the_terms_are_shown_and_stay(service: Service) -> None:
-    asked = {**TERMS, "name": "coupons", "charge": "conversion", "cost_cap": "12.5000009"}
+    asked = {**CAPPED, "name": "coupons", "charge": "conversion", "cost_cap": "12.5000009"}
     shown = service.done("", asked)
     assert (shown["charge"], shown["cost_cap"]) == ("conversion", "12.50")
     assert service.done("", asked)["id"] == shown["id"]
@@ -136,7 +139,7 @@ def test_terms_without_them_are_as_they_were(service: Service) -> None:
 
 
 def test_terms_come_back_from_json() -> None:
-    body = {**TERMS, "name": "x", "charge": "conversion", "cost_cap": "8999999999.999999"}
+    body = {**CAPPED, "name": "x", "charge": "conversion", "cost_cap": "8999999999.999999"}
     terms = terms_of(decoder(CampaignRequest).decode(json.dumps(body).encode()), 5)
     assert Terms.from_json(terms.to_json()) == terms
     assert terms.machine().counts.tolist()[12:14] == [8_999_999_999_999_999, 1]
@@ -184,8 +187,8 @@ def test_an_uploaded_policy_must_have_the_same_charge(service: Service) -> None:
 
 
 def test_a_cap_that_binds_is_shown_and_money_is_left(service: Service) -> None:
-    """Nothing is worth its price: the effects that cheapest-first supposes are 1 for each."""
-    tight: dict[str, Any] = {"policy": {"name": "cheapest-first"}, "budget": "1000"}
+    """Nothing is worth its price: a lift of 0.3 on any rate is below 2."""
+    tight: dict[str, Any] = {"policy": {"name": "response-first"}, "budget": "1000"}
     capped = service.open(**tight, cost_cap="0.5")["id"]
     free = service.open(**tight)["id"]
     for id_ in (capped, free):
@@ -199,6 +202,24 @@ def test_a_cap_that_binds_is_shown_and_money_is_left(service: Service) -> None:
     assert f'bccb_campaign_cap_binds{{campaign="{free}"}}' not in metrics
     behind = [each.campaign_id for each in service.look() if each.kind == "off_plan"]
     assert behind == [free]  # the other one is so on purpose
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("treat-all", "ignores costs"),
+        ("cheapest-first", "estimates no effects"),
+        ("thompson", "ignores costs"),
+    ],
+)
+def test_a_cap_for_a_policy_that_none_applies_to_is_refused(
+    service: Service, name: str, why: str
+) -> None:
+    body = {**TERMS, "name": "x", "policy": {"name": name}, "cost_cap": "0.50"}
+    said = refused(service.post("", body), 422, "cost_cap", kind="invalid-field")
+    assert (
+        said == f"cost_cap is '0.50', but must be left out: no cap applies to {name}, which {why}"
+    )
 
 
 def test_the_price_is_never_below_the_cap_allows(service: Service) -> None:
@@ -242,3 +263,24 @@ def test_what_other_code_decided_is_followed_to_the_micro(service: Service) -> N
     assert (copy.reserved, copy.machine.held_micros) == (0, 0)
     assert copy.machine.remaining_micros == 10_000_000
     assert copy.machine.counts.min() >= 0
+
+
+def test_the_end_of_the_money_and_the_plan_allow_for_what_returns(service: Service) -> None:
+    """Before the first outcome all is held; most of it will return."""
+    id_ = opened(service, budget="1000", horizon={"users": 1_000}, policy={"name": "pooled-bayes"})
+    for i in range(40):
+        service.clock.advance(1)
+        service.decide(id_, f"u{i}", "1.00")
+    report = service.get(f"{id_}/report").json()
+    machine = service.books.campaign(id_).machine
+    held, back = float(report["campaign"]["reserved"]), machine.to_return / 1e6
+    assert float(report["to_return"]) == back > 0.5 * held > 0.0
+    points = service.books.campaign(id_).tally.points[-20:]
+    more, seconds = (points[-1].spent - points[0].spent) / 1e6, 19.0
+    speed = more * (1.0 - back / held) / seconds
+    wait = moment(report["money_ends_at"]) - moment(report["now"])
+    assert wait == pytest.approx((1_000.0 - held + back) / speed, rel=1e-3)
+
+
+def moment(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()

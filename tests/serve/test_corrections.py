@@ -40,6 +40,22 @@ def test_an_order_that_came_back_is_learned_charged_and_counted_anew(service: Se
     check_fold(service, id_)
 
 
+def test_a_report_that_comes_again_after_a_correction_is_answered_what_counts_now(
+    service: Service,
+) -> None:
+    id_ = service.open(outcome=AMOUNTS, policy={"name": "treat-all"})["id"]
+    service.decide(id_, "a", "2.00")
+    service.outcome(id_, "a", 80.0)
+    assert correct(service, id_, "a", 0.0).is_success
+    for _ in range(2):
+        again = service.outcome(id_, "a", 80.0)
+        assert again.json() == {"decision_id": "a", "value": 0.0, "status": "already_recorded"}
+        said = refused(service.outcome(id_, "a", 0.0), 409, "value", kind="outcome-differs")
+        assert "has the outcome 80 already, and was corrected to 0 since" in said
+        service.restart()
+    check_fold(service, id_)
+
+
 def test_what_cannot_be_corrected_is_refused_with_the_reason(service: Service) -> None:
     id_ = service.open(budget="2", charge="conversion", policy={"name": "treat-all"})["id"]
     for name in ("open", "zero", "cancelled", "late"):

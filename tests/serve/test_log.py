@@ -6,12 +6,16 @@ import csv
 import io
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import polars
 import pytest
 
+from bccb.data import read_log
 from bccb.data.schema import METADATA_KEY
+from bccb.errors import InputError
+from bccb.evaluate.charged import payment_for
 from bccb.serve import log
 from serve.service import Service, refused, user
 
@@ -136,6 +140,27 @@ def test_a_log_as_csv_has_the_columns_and_values_of_the_others(service: Service)
         for row in lines(service, campaign)
     ]
     assert rows == told
+
+
+@pytest.mark.parametrize("form", ["ndjson", "csv", "parquet"])
+def test_a_log_tells_how_it_was_charged_and_nothing_else_is_taken(
+    service: Service, tmp_path: Path, form: str
+) -> None:
+    """Otherwise its costs, which are what was reserved, would pass for what was paid."""
+    given = {"outcome": {"kind": "amount"}, "charge": "conversion", "share": 0.2}
+    campaign = service.open(**given, treatments=["email", "call"])["id"]
+    costs = {"email": "5.00", "call": "5.00"}
+    for number in range(40):
+        service.done(f"{campaign}/decisions", user(f"u{number}") | {"costs": costs})
+        service.outcome(campaign, f"u{number}", 10.0 * (number % 3))
+    path = tmp_path / f"log.{form}"
+    path.write_bytes(service.get(f"{campaign}/log", format=form).content)
+    log = read_log(path)
+    assert log.charge == "conversion, share 0.2"
+    assert payment_for(log, "conversion", share=0.2).text == log.charge
+    for charge, share in (("treatment", None), ("conversion", None), ("conversion", 0.3)):
+        with pytest.raises(InputError, match="as in this log: --charge conversion --share 0.2"):
+            payment_for(log, charge, share=share)
 
 
 def test_another_format_is_refused(service: Service) -> None:

@@ -49,7 +49,10 @@ def terms(draw: st.DrawFn) -> dict[str, Any]:
     """What a campaign can be opened with; times are seconds from the beginning."""
     charge = draw(st.sampled_from(("treatment", "conversion")))
     outcome = draw(st.sampled_from(OUTCOMES))
-    policies = ("treat-all", "cheapest-first", "pooled-bayes" if outcome else "thompson")
+    learning = "pooled-bayes" if outcome else "thompson"
+    policies = "treat-all", "cheapest-first", "response-first", learning
+    policy = draw(st.sampled_from(policies))
+    capped = policy in ("response-first", "pooled-bayes")  # a cap applies to them
     share = draw(st.sampled_from((None, 0.3))) if outcome and charge == "conversion" else None
     return {
         "budget": draw(st.sampled_from(("40", "2.5000009", "1.00"))),
@@ -57,11 +60,11 @@ def terms(draw: st.DrawFn) -> dict[str, Any]:
         "ends_in": draw(st.sampled_from((50, 500))),
         "expected_users": draw(st.sampled_from((None, 20))),
         "treatments": list(TREATMENTS[: draw(st.integers(1, 2))]),
-        "policy": draw(st.sampled_from(policies)),
+        "policy": policy,
         "window": draw(st.sampled_from((5, 60))),
         "mode": draw(st.sampled_from(("live", "shadow"))),
         "charge": charge,
-        "cost_cap": draw(st.sampled_from((None, "0.8000001"))),
+        "cost_cap": draw(st.sampled_from((None, "0.8000001"))) if capped else None,
         "outcome": outcome,
         "share": share,
     }
@@ -362,7 +365,7 @@ def many(share: int) -> settings:
     )
 
 
-pytestmark = pytest.mark.slow_first
+pytestmark = pytest.mark.slow_first(10)
 TestInterleavings = Interleavings.TestCase
 TestInterleavings.settings = many(2)
 TestOnPostgresql = OnPostgresql.TestCase

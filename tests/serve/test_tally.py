@@ -85,3 +85,37 @@ def test_sums_of_older_versions_are_left() -> None:
     kept = Tally.empty(1).to_dict() | {"untold": 3, "wwyy": 1.5}
     del kept["caused"], kept["caused_every"], kept["reports"], kept["offers"], kept["cheapest"]
     assert Tally.from_dict(kept) == Tally.empty(1)
+
+
+def test_an_amount_that_was_corrected_leaves_nothing_however_large_it_was() -> None:
+    tally, never = Tally.empty(1, amounts=True), Tally.empty(1, amounts=True)
+    for y in [1.5] * 20 + [0.0] * 180:
+        for each in (tally, never):
+            each.note_outcome(1, y)
+    tally.note_outcome(1, 1e9)
+    tally.correct(1, 1e9, 1.0)
+    never.note_outcome(1, 1.0)
+    assert tally.value_per_user(1) == never.value_per_user(1)
+    assert tally.value(1) == 31.0
+    again = Tally.from_dict(json.loads(json.dumps(tally.to_dict())))
+    assert again == tally
+
+
+def test_amounts_that_an_earlier_version_kept_in_currency_are_read() -> None:
+    tally = Tally.empty(1, amounts=True)
+    tally.note_outcome(1, 2.5)
+    kept = json.loads(json.dumps(tally.to_dict()))
+    del kept["parts"]
+    kept |= {"value": [0.0, 2.5], "squares": [0.0, 6.25]}
+    assert Tally.from_dict(kept) == tally
+
+
+def test_money_that_will_return_is_not_counted_into_the_speed() -> None:
+    tally = Tally.empty(1)
+    for i in range(20):
+        tally.note_point(Point(i, i, 10 * i, 0, 0.0, held=10 * i))
+    assert tally.money_ends_at(19, 1_000) == 19 + 100
+    assert tally.money_ends_at(19, 1_000, returning=0.75) == 19 + 400
+    for i in range(20, 40):  # as much returns as is held: from now on all of the speed is spending
+        tally.note_point(Point(i, i, 10 * i, 0, 0.0, held=200))
+    assert tally.money_ends_at(39, 1_000, returning=0.75) == 39 + 100

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -126,3 +127,19 @@ def test_a_campaign_whose_learning_would_hold_up_others_is_refused() -> None:
     )
     with pytest.raises(InputError, match="features x treatments is '1,000 x 50'"):
         wide.machine()
+
+
+def test_a_policy_that_is_too_large_is_refused_before_it_takes_memory() -> None:
+    features = tuple(f"f{i}" for i in range(93))
+    treatments = tuple(f"t{i}" for i in range(85))
+    wide = dataclasses.replace(
+        TERMS, features=features, treatments=treatments, policy="pooled-trees", parameters={}
+    )
+    wide = dataclasses.replace(wide, outcome="amount")
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match="at most 2,000,000 numbers, not 70,163,550"):
+            wide.machine()
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000  # bytes; the policy takes 592 MB
+    finally:
+        tracemalloc.stop()

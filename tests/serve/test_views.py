@@ -22,6 +22,7 @@ NOTHING = {
     "measured_users": 0,
     "return_on_spend": None,
     "not_measured": None,
+    "too_few": None,
 }
 
 
@@ -53,6 +54,7 @@ def test_a_campaign_is_reported_as_it_was_asked_for(service: Service) -> None:
         "too_late": 0,
         "corrections": 0,
         "caused": NOTHING,
+        "fit_due": False,
         "fits": 0,
         "fitted_at": None,
         "alerts": [],

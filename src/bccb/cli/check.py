@@ -12,6 +12,7 @@ from rich import box
 from rich.table import Table
 
 from bccb.cli.columns import FLAGS, OPTIONS, takes_columns
+from bccb.cli.compare import USERS
 from bccb.cli.console import out, write_json
 from bccb.cli.options import FORMATS, JsonFile
 from bccb.data import Check, Columns, check
@@ -63,8 +64,21 @@ def next_command(file: Path, checked: Check, given: Columns | None) -> str | Non
     if checked.described:  # only what the file does not say
         named = replace(given or Columns(), closed=named.closed)
     options = options_of(named)
-    first = ["compare", "--data"] if checked.columns.probability is None else ["evaluate"]
-    return shlex.join(["bccb", *first, str(file), *options])
+    if checked.columns.probability is not None:
+        return shlex.join(["bccb", "evaluate", str(file), *options])
+    users = ["--users", str(_stream(checked.users))]
+    return shlex.join(["bccb", "compare", "--data", str(file), *options, *users])
+
+
+def _stream(rows: int) -> int:
+    """Half of the rows, a round number of them: the others are history for those that learn it.
+
+    >>> _stream(42_613), _stream(64_000), _stream(5), _stream(1_000_000)
+    (21000, 32000, 2, 100000)
+    """
+    half = max(min(rows // 2, USERS), 1)
+    unit: int = 10 ** max(len(str(half)) - 2, 0)
+    return half // unit * unit
 
 
 def options_of(columns: Columns) -> list[str]:

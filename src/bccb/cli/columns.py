@@ -31,6 +31,11 @@ OPTIONS = {
     "treatments": ("--arms", "A,B", "Its values that count as treatments; default all."),
     "outcome": ("--outcome", "COL", "Outcome column: 0 to 1, yes/no or text, or amounts."),
     "positive": ("--positive", "VALUE", "Its text that counts as outcome 1."),
+    "kind": (
+        "--kind",
+        "KIND",
+        "What the outcomes are: conversion or amount; default what their values look like.",
+    ),
     "features": ("--features", "A,B,C", "Feature columns; default all other columns."),
     "excluded": ("--exclude", "A,B,C", "Columns that are no features: ids, what came later."),
     "cost": (
@@ -141,6 +146,8 @@ def print_notes(reading: Reading, columns: Columns | None) -> None:
     log, unfinished = reading.log, reading.unfinished
     if reading.outcome_values:
         notes.print(outcome_note(reading.outcome_values))
+    elif not log.amounts and ((log.outcomes > 0.0) & (log.outcomes < 1.0)).any():
+        notes.print(fractions_note(_outcome_of(columns)), style="yellow", soft_wrap=True)
     if log.amounts:
         notes.print(amounts_note(_outcome_of(columns), log), highlight=False, soft_wrap=True)
     if unfinished:
@@ -189,6 +196,18 @@ def amounts_note(name: str, log: Log) -> str:
     said = f"{share:.3g}" if share < 1 else f"{share:.1f}"
     figures = f"{said} % not 0, mean {y.mean():,.2f}, largest {largest:,.2f}"
     return f"outcome {name}: amounts of money, {figures}"
+
+
+def fractions_note(name: str) -> str:
+    """That outcomes between 0 and 1 are not taken for money.
+
+    >>> fractions_note("paid").split(":")[0]
+    'outcome paid'
+    """
+    return (
+        f"outcome {name}: all from 0 to 1, so each counts as that share of a conversion. If these "
+        "are amounts of money, use --kind amount."
+    )
 
 
 def outcome_note(values: dict[str, int]) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bccb.charge import TREATMENT, Payment
+from bccb.charge import TREATMENT, Payment, payment_of
 from bccb.cli.columns import print_notes, takes_columns
 from bccb.cli.console import notes, out, progress_bar, table, write_html, write_json
 from bccb.cli.options import (
@@ -32,6 +32,7 @@ from bccb.data.worlds import ABOUT, make_world
 from bccb.errors import InputError
 from bccb.evaluate.charged import payment_for
 from bccb.evaluate.compare import AnyRun, Summary, compare, paid_share, summarise, to_json
+from bccb.evaluate.live import charged_on_conversion
 from bccb.evaluate.live_comparison import Lateness, LiveSummary, compare_live, summarise_live
 from bccb.evaluate.trials import LoggedTrials, SimulatedTrials, Trial, WorldTrials
 from bccb.money import LEAST_COST, MICROS, budget_in_micros
@@ -81,6 +82,9 @@ def command(
         str | None,
         typer.Option("--world", metavar="NAME", help=f"Users of another kind: {', '.join(ABOUT)}."),
     ] = None,
+    amounts: Annotated[
+        bool, typer.Option("--amounts", help="Simulated conversions bring amounts of money.")
+    ] = False,
     delay: Annotated[
         str | None,
         typer.Option(
@@ -111,12 +115,11 @@ def command(
 ) -> None:
     """Replay policies on a log, or on the built-in simulator, and print one table.
 
-    With --world, --delay or --charge conversion simulated users are decided on live. Then
-    incremental is what is really
-    caused, and share how much of what the oracle causes. With --delay conversions alone are
-    reported, after exponential delays, and at once is the share if every outcome were known at
-    once. With --data and an outcome of amounts of money all figures are in currency; --share
-    charges a share of each amount on conversion.
+    With --world, --delay, --amounts or --charge conversion simulated users are decided on live.
+    Then incremental is what is really caused, and share how much of what the oracle causes. With
+    --delay conversions alone are reported, after exponential delays, and at once is the share if
+    every outcome were known at once. With --data and an outcome of amounts of money, or with
+    --amounts, all figures are in currency; --share charges a share of each amount on conversion.
 
     **Examples**
 
@@ -132,6 +135,8 @@ def command(
 
     `bccb compare --world linear --cost-cap 12.5 --policy pooled-bayes --policy hybrid`
 
+    `bccb compare --world linear --amounts --charge conversion --share 0.02 --budget 1000`
+
     `bccb compare --data criteo.parquet --preset criteo --json out.json`
 
     `bccb compare --data hillstrom.csv.gz --preset hillstrom --outcome spend --budget 500`
@@ -142,22 +147,25 @@ def command(
     _check(policy or [], budget or [])
     if delay is not None and data is not None:
         raise InputError("--delay", delay, LATE_LOG)
-    trials, title, known = _trials(data, columns, users, history, drift, world)
+    trials, title, known = _trials(data, columns, users, history, drift, world, amounts)
     lateness = _lateness(delay, window, trials)
     shared = trials.log if isinstance(trials, LoggedTrials) else None
-    payment = _payment(shared, charge, cost_cap, share)
+    payment = _payment(shared, amounts, charge, cost_cap, share)
     if payment.on_conversion:
         known = _knows_rates(drift, data)
     budgets = _budgets(budget, trials, payment, seed_list[0])
     names = policy or [name for name, spec in POLICIES.items() if known or not spec.needs_effects]
-    kind = Kind.CONVERSION if shared is None else shared.kind
+    kind = (Kind.AMOUNT if amounts else Kind.CONVERSION) if shared is None else shared.kind
     asked, names = names, _that_take(names, kind)
     order = [(money, name) for money in budgets for name in names]
     title += f", {_count(len(seed_list), 'seed')}"
-    title += f", budget {budgets[0]:,.0f}" if len(budgets) == 1 else ""
-    if lateness is None and world is None and (data is not None or not payment.on_conversion):
-        runs = compare(trials, names, budgets, seed_list, jobs, **payment._asdict())
-        replays = _made("replaying", runs, order, seed_list)
+    title += f", budget {budgets[0]:,.{0 if budgets[0] >= 10 else 2}f}" if len(budgets) == 1 else ""
+    is_live = world is not None or amounts or (data is None and payment.on_conversion)
+    if lateness is None and not is_live:
+        with progress_bar("replaying") as show:
+            sizes = names, budgets, seed_list, jobs
+            runs = compare(trials, *sizes, **payment._asdict(), progress=show)
+            replays = _in_order(runs, order)
         summary = summarise(replays, shared)
         write_json(json_file, {**to_json(replays, summary), **payment._asdict()})
         assert isinstance(trials, LoggedTrials | SimulatedTrials)
@@ -180,26 +188,29 @@ def command(
         )
         return
     assert isinstance(trials, SimulatedTrials | WorldTrials)
-    sizes = names, budgets, seed_list, jobs
-    live_runs = compare_live(trials, lateness, *sizes, charge=charge, cost_cap=cost_cap)
-    lives = _made("deciding", live_runs, order, seed_list)
+    with progress_bar("deciding") as show:
+        sizes = names, budgets, seed_list, jobs
+        live_runs = compare_live(*(trials, lateness, *sizes), **payment._asdict(), progress=show)
+        lives = _in_order(live_runs, order)
     figures = summarise_live(lives)
     write_json(json_file, {**to_json(lives, figures), **payment._asdict()})
     title += ", late outcomes" if lateness is not None else ""
     capped = cost_cap is not None
-    said = _print(
-        title, live_rows(figures, capped), figures, payment_lines(payment, _spent(figures))
-    )
+    lines = [*payment_lines(payment, _spent(figures), kind), *amounts_lines(kind, asked)]
+    said = _print(title, live_rows(figures, capped), figures, lines)
     write_html(html_file, lambda: comparison_page(title, figures, said, capped=capped))
 
 
-def _payment(log: Log | None, charge: str, cost_cap: float | None, share: float | None) -> Payment:
-    """How treatments are paid for; simulated users bring no amounts."""
+def _payment(
+    log: Log | None, amounts: bool, charge: str, cost_cap: float | None, share: float | None
+) -> Payment:
+    """How treatments are paid for; checked: a share is one of an amount."""
     if log is not None:
         return payment_for(log, charge, cost_cap, share)
-    if share is not None:
-        raise InputError("--share", share, "given with --data, and an outcome of amounts of money")
-    return Payment(charge, cost_cap)
+    if share is not None and not amounts:
+        allowed = "given with --amounts, or with --data and an outcome of amounts of money"
+        raise InputError("--share", share, allowed)
+    return payment_of(charge, cost_cap, share)
 
 
 def _that_take(names: list[str], kind: str) -> list[str]:
@@ -222,16 +233,9 @@ def _spent(summary: Sequence[Summary | LiveSummary]) -> list[tuple[str, float, f
     return [(line.policy, line.budget, line.spend) for line in summary]
 
 
-def _made(
-    doing: str, runs: Iterable[AnyRun], order: Sequence[tuple[float, str]], seeds: Sequence[int]
-) -> list[AnyRun]:
-    """All runs under a progress bar, in this order of budgets and policies."""
-    made = []
-    with progress_bar(doing) as show:
-        for run in runs:
-            made.append(run)
-            show(len(made), len(order) * len(seeds), run.policy)
-    return sorted(made, key=lambda run: (order.index((run.budget, run.policy)), run.seed))
+def _in_order(runs: Iterable[AnyRun], order: Sequence[tuple[float, str]]) -> list[AnyRun]:
+    """All runs, in this order of budgets and policies."""
+    return sorted(runs, key=lambda run: (order.index((run.budget, run.policy)), run.seed))
 
 
 def _print(
@@ -282,10 +286,13 @@ def _trials(
     history: int | None,
     drift: bool,
     world: str | None,
+    amounts: bool,
 ) -> tuple[Callable[[int], Trial], str, bool]:
     """What each seed runs on, what to call it, and whether the true effects are known."""
     if data is not None and drift:
         raise InputError("--drift", drift, "used on simulated users, without --data")
+    if amounts and (data is not None or drift):
+        raise InputError("--amounts", amounts, "used on simulated users: no --data, no --drift")
     if world is not None and (data is not None or drift):
         raise InputError("--world", world, "given alone: without --data and --drift")
     if data is None:
@@ -298,9 +305,9 @@ def _trials(
         if world is not None:
             make_world(world, 1)  # refuse a name that is not known before the work
             title = f"world {world} ({ABOUT[world]}): {_count(stream, 'user')}"
-            return WorldTrials(world, stream, kept), title, True
+            return WorldTrials(world, stream, kept, amounts), title, True
         title = f"simulator{' with drift' if drift else ''}: {_count(stream, 'user')}"
-        return SimulatedTrials(stream, kept, drift), title, True
+        return SimulatedTrials(stream, kept, drift, amounts=amounts), title, True
     reading = read_finished(data, columns)
     log = reading.log
     stream = min(USERS, log.users) if users is None else users
@@ -328,7 +335,8 @@ def _budgets(
     elif payment.on_conversion:
         assert isinstance(trials, SimulatedTrials | WorldTrials)
         world = trials.world(seed)
-        spend = float((world.costs * world.rates[:, 1:]).mean(axis=1).sum())
+        charged = charged_on_conversion(world, payment.share)
+        spend = float((charged * world.rates[:, 1:]).mean(axis=1).sum())
         what, whom = "what treating everybody costs", "everybody"
     else:
         return given or [BUDGET]

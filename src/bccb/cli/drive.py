@@ -31,15 +31,15 @@ from bccb.client import Campaign, Client, Figure, Report, UnreachableError
 from bccb.data import Columns
 from bccb.data.schema import quoted
 from bccb.data.simulator import MOST_USERS, Outcome, load_model
-from bccb.data.world import simulate_world, with_amounts
+from bccb.data.world import VARIATION, simulate_world, with_amounts
 from bccb.errors import InputError
 from bccb.outcome import Kind
 from bccb.types import Log
 
 USERS, BUDGET = 20_000, 1_000.0
+FIT_SECONDS, TICK = 30.0, 0.1  # for the last fit at most, and between looks at it
 SHOWN = 60.0  # seconds that it takes without --rate: long enough to watch
 TREATMENT = "offer"  # of simulated users
-VARIATION = 0.5  # of their amounts with their features, in standard deviations of the logarithm
 LARGEST = 1_000.0  # of their amounts: hardly any is above it
 MOST_CALLS, MOST_AT_ONCE = 100, 1_000  # at the same time, and users in one of them
 
@@ -228,7 +228,20 @@ def _play(
             totals = Drive(client, campaign, traffic, plan, on_decided).run()
         if isinstance(totals.problem, UnreachableError):
             raise totals.problem
-        return totals, client.report(campaign), page
+        return totals, _last_report(client, campaign), page
+
+
+def _last_report(client: Client, campaign: Campaign) -> Report:
+    """What came of it, once the policy was fitted on it, if that is due."""
+    report = client.report(campaign)
+    if not report.campaign.fit_due:
+        return report
+    patience = time.monotonic() + FIT_SECONDS  # a fit that failed stays due
+    with progress_bar("waiting for the last fit"):
+        while report.campaign.fit_due and time.monotonic() < patience:
+            time.sleep(TICK)
+            report = client.report(campaign)
+    return report
 
 
 def _traffic(campaign: Campaign | None, wanted: Wanted, log: Log | None, users: int) -> Traffic:
@@ -316,7 +329,8 @@ def _lines(totals: Totals, report: Report) -> dict[str, str]:
     if caused is not None:
         lines["caused, estimated"] = _figure(caused.estimated, "the model")
         measured = f"random decisions among the first {caused.measured_users:,} users"
-        lines["caused, measured"] = caused.not_measured or _figure(caused.measured, measured)
+        reason = caused.not_measured or caused.too_few
+        lines["caused, measured"] = reason or _figure(caused.measured, measured)
         if caused.return_on_spend is not None:
             lines["return on spend"] = _figure(caused.return_on_spend, "the estimate")
     if not math.isnan(totals.caused):

@@ -121,7 +121,8 @@ CostCap = Annotated[
     typer.Option(
         "--cost-cap",
         metavar="MONEY",
-        help="Never pay more for one more conversion, or one unit of value; money may be left.",
+        help="Buy nothing that is expected to cost more per conversion, or per unit of value; "
+        "money may be left.",
         callback=_check_cap,
     ),
 ]

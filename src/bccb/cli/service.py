@@ -23,7 +23,11 @@ Charge = Annotated[
 ]
 CostCap = Annotated[
     float | None,
-    typer.Option("--cost-cap", help="The most that one more conversion, or unit of value, costs."),
+    typer.Option(
+        "--cost-cap",
+        help="Buy nothing that is expected to cost more per conversion, or per unit of value; "
+        "money may be left.",
+    ),
 ]
 Share = Annotated[
     float | None,

@@ -10,6 +10,7 @@ import typer
 from bccb.cli.console import notes, out
 from bccb.data import simulate, write_log
 from bccb.data.schema import Columns, columns_of
+from bccb.data.world import trial_with_amounts
 from bccb.errors import InputError
 
 
@@ -22,13 +23,19 @@ def command(
     drift: Annotated[
         bool, typer.Option("--drift", help="Others respond in the second half of the rows.")
     ] = False,
+    amounts: Annotated[
+        bool,
+        typer.Option("--amounts", help="Conversions bring amounts of money: a column 'revenue'."),
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
 ) -> None:
     """Draw the log of a trial whose true effects are known, like the Criteo trial.
 
-    **Example**
+    **Examples**
 
     `bccb simulate trial.parquet --users 50000` and then `bccb compare --data trial.parquet`
+
+    `bccb simulate shop.csv --users 50000 --outcome visit --amounts` is a trial in money
 
     A Parquet file says what its columns mean; for a CSV file the options to read it are printed.
 
@@ -39,6 +46,7 @@ def command(
             "the file to write", str(file), "a new one, or --force given to replace it"
         )
     log = simulate(users, seed, outcome, treatments, drift)  # type: ignore[arg-type]
+    log = trial_with_amounts(log, seed) if amounts else log
     write_log(log, file)
     out.print(f"wrote {users:,} users to {file}")
     if file.suffix.lower() == ".csv":

@@ -91,10 +91,11 @@ def create_campaign(
     A feature that is no plain number is a :class:`bccb.encoding.Feature`; ``log.encoding.features``
     are those of a trial. With ``learned_from="upload"`` it begins with :func:`upload_learning`.
     With ``charge="conversion"`` a cost is due only if the user converts, and is held until then.
-    ``cost_cap`` is the most that one more conversion may cost. With ``outcome="amount"`` outcomes
-    are amounts of money, in ``currency``: ``negative=False`` refuses those below 0, ``largest`` is
-    the largest that counts when effects are measured, and ``share`` charges this share of the
-    amount, at most the cost. ``cells`` cuts a campaign that is too hot for one process into parts.
+    ``cost_cap`` is the most that one more conversion may be expected to cost. With
+    ``outcome="amount"`` outcomes are amounts of money, in ``currency``: ``negative=False`` refuses
+    those below 0, ``largest`` is the largest that counts when effects are measured, and ``share``
+    charges this share of the amount, at most the cost. ``cells`` cuts a campaign that is too hot
+    for one process into parts.
     """
     if (users is None) == (ends_at is None):
         raise InputError("users and ends_at", (users, ends_at), "given one without the other")

@@ -48,6 +48,7 @@ class Check:
     questions: tuple[Question, ...]  # what must be answered first, with an option each
     described: bool  # whether the file itself says what its columns are: no options are needed
     columns: Columns | None  # for `read_log`; None where something must be mended or answered
+    users: int = 0  # the rows that `read_log` takes, about so many of a large file
 
 
 def check(source: Source, columns: Columns | None = None) -> Check:
@@ -175,11 +176,14 @@ def _finished(
     if arm is not None:
         found += wrong.of_arms(arm, outcomes, look.rows)
     problems = (*look.problems, *found)
-    columns = None
+    columns, users = None, 0
     if arm and prices and not look.questions and not any(one.blocks for one in problems):
         columns = _columns(look, arm, prices, given)
-        problems += _refused(look, columns)
-        columns = None if problems and problems[-1].blocks else columns
+        taken = _users(look, columns)
+        if isinstance(taken, Problem):
+            problems, columns = (*problems, taken), None
+        else:
+            users = taken
     return Check(
         name=look.name,
         rows=look.rows,
@@ -193,6 +197,7 @@ def _finished(
         questions=tuple(look.questions),
         described=False,
         columns=columns,
+        users=users,
     )
 
 
@@ -217,13 +222,13 @@ def _columns(look: Look, arm: Arm, prices: Prices, given: Columns) -> Columns:
     )
 
 
-def _refused(look: Look, columns: Columns) -> tuple[Problem, ...]:
-    """What the reader says of these rows: what it refuses is not proposed."""
+def _users(look: Look, columns: Columns) -> int | Problem:
+    """How many rows the reader takes, or what it says of them: what it refuses is not proposed."""
     try:
-        read_log(look.frame, columns)
+        taken = read_log(look.frame, columns).users
     except InputError as error:
-        return (Problem(None, f"{error}.", blocks=True),)
-    return ()
+        return Problem(None, f"{error}.", blocks=True)
+    return taken * look.rows // max(look.frame.height, 1)
 
 
 def _column(look: Look, part: str) -> str:
@@ -241,15 +246,16 @@ def _as_described(look: Look, described: Columns) -> Check:
         *(Role(c.name, parts.get(c.name, "excluded"), "clear", DESCRIBED) for c in look.columns)
     )
     found, outcome = wrong.of_size(look.rows), named(look.columns, "--outcome", described.outcome)
-    refused = _refused(look, described)
+    users = _users(look, described)
     if described.status is not None and outcome.missing:
         text = f"{outcome.missing:,} of {look.rows:,} decisions have no outcome."
         early = replace(described, closed=True)
-        if refused and not _refused(look, early):
-            described, refused = early, ()
+        before = _users(look, early)
+        if isinstance(users, Problem) and not isinstance(before, Problem):
+            described, users = early, before
             text += " Some are open still: --closed reads those before the oldest open one."
         found.append(Problem(outcome.name, text))
-    problems = (*found, *refused)
+    problems = (*found, users) if isinstance(users, Problem) else tuple(found)
     return Check(
         look.name, look.rows, look.frame.height,
         roles=tuple(look.roles[column.name] for column in look.columns),
@@ -257,4 +263,5 @@ def _as_described(look: Look, described: Columns) -> Check:
         cost=described.cost, cost_reason=DESCRIBED,
         problems=problems, questions=(), described=True,
         columns=None if any(one.blocks for one in problems) else described,
+        users=0 if isinstance(users, Problem) else users,
     )  # fmt: skip

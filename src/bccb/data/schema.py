@@ -17,7 +17,7 @@ from bccb.outcome import kind_of
 from bccb.types import Ints, Log
 
 MOST_LISTED = 20  # names in one error message
-OPTIONAL = ("probability", "status", "positive")  # names that a log may do without
+OPTIONAL = ("probability", "status", "charge", "positive")  # names that a log may do without
 LISTS = ("features", "treatments", "excluded", "effects")  # of names
 # A column, a number for all users, one of them for each treatment, or the paper's costs
 Cost: TypeAlias = str | float | Sequence[str | float] | Callable[[int, int], Ints]
@@ -58,6 +58,7 @@ class Columns:
     probability: str | None = None  # a column: how likely the action was, in a log of decisions
     status: str | None = None  # a column: why an outcome is missing, in a log of the service; rows
     # without an outcome are then left out, not refused
+    charge: str | None = None  # a column: how treatments were charged, in a log of the service
     positive: str | None = None  # the text that counts as outcome 1, where the word itself does not
     # say so, as yes, true and converted do
     impute: bool = False  # whether missing features are filled in
@@ -133,8 +134,8 @@ class Columns:
 
     @property
     def status_columns(self) -> tuple[str, ...]:
-        """The name of the column that says why an outcome is missing, none without one."""
-        return () if self.status is None else (self.status,)
+        """The names of the columns that say why an outcome is missing, and how it was charged."""
+        return tuple(name for name in (self.status, self.charge) if name is not None)
 
     def features_among(self, present: Sequence[str]) -> tuple[str, ...]:
         """The features of a file with these columns; a named column that is absent is refused.
@@ -232,7 +233,7 @@ def columns_of(log: Log) -> Columns:
     return Columns(
         treatment="treatment",
         control="control",
-        outcome="outcome",
+        outcome="revenue" if log.amounts else "outcome",
         features=log.feature_names,
         treatments=log.treatment_names,
         cost=prices,

@@ -20,6 +20,7 @@ OWN = {
 }
 SHADOW = {"proposed": "String", "proposed_probability": "Float64"}
 AMOUNTS = {"outcome_kind": "String"}  # which says so, in every row
+CHARGED = {"charged_on": "String"}  # likewise, where costs are charged on conversion
 CONTROL = "control"
 
 
@@ -29,12 +30,13 @@ def service_columns(
     costs: tuple[str, ...],
     shadow: bool,
     amounts: bool,
+    charged: bool,
 ) -> Columns:
     """The role of each column. In a shadow campaign somebody else decided, with probabilities of
     their own.
     """
     roles = ["treatment", "outcome", *([] if shadow else ["probability"])]
-    own = own_columns(shadow, amounts)
+    own = own_columns(shadow, amounts, charged)
     return Columns(
         treatment="treatment",
         control=CONTROL,
@@ -45,13 +47,15 @@ def service_columns(
         excluded=tuple(name for name in own if name not in roles),
         probability=None if shadow else "probability",
         status="status",
+        charge="charged_on" if charged else None,
         kind=str(Kind.AMOUNT if amounts else Kind.CONVERSION),
     )
 
 
-def own_columns(shadow: bool, amounts: bool) -> dict[str, str]:
+def own_columns(shadow: bool, amounts: bool, charged: bool) -> dict[str, str]:
     """The log's own columns in their order, with their types."""
-    return OWN | (SHADOW if shadow else {}) | (AMOUNTS if amounts else {})
+    own = OWN | (SHADOW if shadow else {}) | (AMOUNTS if amounts else {})
+    return own | (CHARGED if charged else {})
 
 
 def recognised(present: Sequence[str]) -> Columns | None:
@@ -62,7 +66,7 @@ def recognised(present: Sequence[str]) -> Columns | None:
     before = present[: present.index("treatment")]
     treatments = tuple(name.removeprefix("cost:") for name in before if name.startswith("cost:"))
     costs = cost_columns(treatments or ("",))
-    own = {*OWN, *SHADOW, *AMOUNTS, *costs}
+    own = {*OWN, *SHADOW, *AMOUNTS, *CHARGED, *costs}
     features = tuple(name for name in present if name not in own)
-    shadow, amounts = "proposed" in present, "outcome_kind" in present
-    return service_columns(features, treatments, costs, shadow, amounts)
+    kinds = (name in present for name in ("proposed", "outcome_kind", "charged_on"))
+    return service_columns(features, treatments, costs, *kinds)

@@ -135,7 +135,7 @@ def merged(given: Columns, stored: Columns | None) -> Columns:
     """
     if stored is None:
         return given
-    taken = {given.treatment, given.outcome, given.probability, given.status}
+    taken = {given.treatment, given.outcome, given.probability, *given.status_columns}
     taken |= {*given.cost_columns, *given.effects, *given.excluded}
     kept: dict[str, Any] = {"features": tuple(f for f in stored.features if f not in taken)}
     if given.treatment in ("", stored.treatment):
@@ -147,7 +147,7 @@ def merged(given: Columns, stored: Columns | None) -> Columns:
             kept |= {"effects": stored.effects}
     if given.outcome in ("", stored.outcome):
         kept |= {"outcome": stored.outcome, "status": stored.status, "positive": stored.positive}
-        kept |= {"kind": stored.kind}
+        kept |= {"kind": stored.kind, "charge": stored.charge}
     kept = {name: value for name, value in kept.items() if getattr(given, name) in ("", (), None)}
     columns = replace(given, **kept)
     known = (*stored.cost_columns, *stored.effects, *stored.probability_columns, *stored.excluded)

@@ -129,6 +129,9 @@ class Table:
         It takes columns out of the frame, so as to hold them once.
         """
         arm = self.frame.drop_in_place(self.columns.treatment)
+        charge = ""
+        if self.columns.charge is not None:
+            charge = str(self.frame.drop_in_place(self.columns.charge)[0])
         actions = actions_of(arm, self.arms, may_be_absent=self.columns.probability is not None)
         micros = self._micros()
         effects = [self._numbers("effect", name) for name in self.columns.effects]
@@ -154,14 +157,19 @@ class Table:
             effects=np.column_stack(effects) if effects else None,
             probabilities=probabilities[0] if probabilities else None,
             kind=kind,
+            charge=charge,
         )
         return log, notes
 
     def _outcomes(self) -> tuple[str, Floats]:
         """The kind of outcomes, as given or as the numbers say, and the outcomes."""
         name, kind = self.columns.outcome, self.columns.kind
-        kind = kind or outcome.kind_by_values(self._numbers("outcome", name))
-        return kind, self._within("outcome", name, *outcome.range_of(kind))
+        found = kind or outcome.kind_by_values(self._numbers("outcome", name))
+        least, most, allowed = outcome.range_of(found)
+        if not kind and found == outcome.Kind.CONVERSION:
+            allowed += "; if these are amounts of money, say so with --kind amount, or with "
+            allowed += 'Columns(kind="amount")'
+        return found, self._within("outcome", name, least, most, allowed)
 
     def _micros(self) -> Ints:
         users, treatments, cost = self.frame.height, len(self.arms) - 1, self.columns.cost

@@ -19,10 +19,11 @@ import numpy as np
 from bccb.data.simulator import BLOCK, Outcome, load_model, outcome_rates, simulate
 from bccb.money import MICROS
 from bccb.outcome import Kind
-from bccb.types import Floats, Ints
+from bccb.types import Floats, Ints, Log
 
 STREAM, AMOUNTS_STREAM = 3, 5  # keep these draws apart from those of the simulator
 MOST_DEVIATIONS = 3.0  # from the mean, of what moves amounts
+VARIATION = 0.5  # of the logarithm of amounts by the features, where nothing else is asked for
 
 
 class Amounts(NamedTuple):
@@ -103,13 +104,50 @@ def with_amounts(
     >>> world.kind, world.amounts.worth.shape
     (<Kind.AMOUNT: 'amount'>, (1000,))
     """
+    return replace(
+        world, amounts=_amounts(world.features, world.features, variation, seed, level, spread)
+    )
+
+
+def trial_with_amounts(log: Log, seed: int = 0, *, past: tuple[Log, int] | None = None) -> Log:
+    """The same trial, in which the simulated conversions bring amounts, as :func:`with_amounts`
+    makes them with the usual variation.
+
+    ``past`` is an earlier trial with the seed of its draws: its amounts are returned, which depend
+    on the features as those of ``log``.
+
+    >>> log = trial_with_amounts(simulate(1_000, seed=7, outcome="visit"), seed=7)
+    >>> log.kind, bool(log.outcomes.max() > 1.0)
+    (<Kind.AMOUNT: 'amount'>, True)
+    """
+    of, drawn = (log, None) if past is None else past
+    amounts = _amounts(of.features, log.features, VARIATION, seed, drawn=drawn)
+    effects = None if of.effects is None else of.effects * amounts.worth[:, None]
+    return replace(of, outcomes=of.outcomes * amounts.drawn, effects=effects, kind=Kind.AMOUNT)
+
+
+def _amounts(
+    features: Floats,
+    like: Floats,
+    variation: float,
+    seed: int,
+    level: float = 3.0,
+    spread: float = 0.8,
+    *,
+    drawn: int | None = None,
+) -> Amounts:
+    """Amounts of these users. The direction comes from ``seed``, and features are standardised as
+    those of users ``like`` them; ``drawn`` is another seed for what each user brings.
+    """
     rng = np.random.default_rng((seed, AMOUNTS_STREAM))
-    d = world.features.shape[1]
-    direction = rng.normal(size=d)
-    deviation = world.features.std(axis=0)
-    z = (world.features - world.features.mean(axis=0)) / np.where(deviation > 0.0, deviation, 1.0)
-    along = (z @ direction) / max(float(np.linalg.norm(direction)), 1e-9)
-    along /= max(float(along.std()), 1e-9)
+    direction = rng.normal(size=features.shape[1])
+    if drawn is not None:
+        rng = np.random.default_rng((drawn, AMOUNTS_STREAM, 1))
+    centre, deviation = like.mean(axis=0), like.std(axis=0)
+    scale = np.where(deviation > 0.0, deviation, 1.0)
+    length = max(float(np.linalg.norm(direction)), 1e-9)
+    along, theirs = (((x - centre) / scale) @ direction / length for x in (features, like))
+    along /= max(float(theirs.std()), 1e-9)
     logs = level + variation * np.clip(along, -MOST_DEVIATIONS, MOST_DEVIATIONS)
-    drawn = np.exp(logs + spread * rng.normal(size=world.users))
-    return replace(world, amounts=Amounts(np.exp(logs + 0.5 * spread**2), drawn, spread))
+    brought = np.exp(logs + spread * rng.normal(size=len(features)))
+    return Amounts(np.exp(logs + 0.5 * spread**2), brought, spread)

@@ -28,6 +28,7 @@ import numpy as np
 
 from bccb.errors import MissingExtraError
 from bccb.estimators.history import by_arm
+from bccb.estimators.threads import one_thread
 from bccb.kernels.component import Component
 from bccb.kernels.jit import jit
 from bccb.kernels.layout import Layout
@@ -74,12 +75,11 @@ def logistic_regression(features: Floats, outcomes: Floats) -> Floats:
     try:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
-        from threadpoolctl import threadpool_limits
     except ImportError:
         raise MissingExtraError("scikit-learn", "lab") from None
     # One thread: with sums in another order the search, which stops before it converges, would stop
     # elsewhere. One fit at a time: warning filters are shared by the whole process.
-    with FITTING, threadpool_limits(1), warnings.catch_warnings():
+    with FITTING, one_thread(), warnings.catch_warnings():
         # like the paper's pipeline, the defaults stop at 100 iterations, converged or not
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = LogisticRegression().fit(features, outcomes)

@@ -143,7 +143,7 @@ def predict(estimator: State, z: Floats, effect: Floats, spread: Floats) -> bool
 @jit
 def learn_estimator(estimator: State, z: Floats, arm: int, a: float, b: float) -> None:
     """One Laplace step of the posterior."""
-    if estimator.forgetting > 0.0:
+    if estimator.forgetting > 0.0 and b > 0.0:  # a correction is of no new outcome
         forget(estimator)
     base = write_inputs(estimator, z)
     seen = note_base(estimator, base, b)

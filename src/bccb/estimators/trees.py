@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from bccb.errors import MissingExtraError
+from bccb.estimators.threads import one_thread
 from bccb.kernels.jit import jit
 from bccb.kernels.soundness import LARGE, counted, within
 from bccb.types import Floats
@@ -67,7 +68,6 @@ def classifier(
     """A fitted classifier."""
     check_installed()
     from sklearn.ensemble import HistGradientBoostingClassifier
-    from threadpoolctl import threadpool_limits
 
     model = HistGradientBoostingClassifier(
         max_iter=trees,
@@ -78,7 +78,7 @@ def classifier(
         random_state=0,  # for the sample of rows that sets the bins, where there are very many
     )
     # One thread: sums in another order round differently and might change a split.
-    with threadpool_limits(1):
+    with one_thread():
         return model.fit(features, outcomes, weights)
 
 

@@ -14,13 +14,14 @@ from bccb.charge import AT_ONCE, TREATMENT, Payment, payment_of
 from bccb.data.simulator import MOST_USERS, Outcome, load_model
 from bccb.errors import InputError
 from bccb.evaluate.charged import payment_for
-from bccb.evaluate.choice import Choice, Evidence, choose
+from bccb.evaluate.choice import FEWEST_TO_TELL, Choice, Evidence, choose
 from bccb.evaluate.naive import Worth, clearly_ahead, worth_of_effects
 from bccb.evaluate.overlap import ALONE, no_support_for_amounts
 from bccb.evaluate.parallel import OnProgress, fan_out
 from bccb.evaluate.replay import Gains
 from bccb.evaluate.rivals import RivalRun, measure, rivals_of
 from bccb.evaluate.statistics import Limits
+from bccb.evaluate.steps import Step, steps
 from bccb.evaluate.trials import LoggedTrials, SimulatedTrials, Trial
 from bccb.money import budget_in_micros
 from bccb.outcome import Kind
@@ -91,6 +92,27 @@ class Advice:
         """Whether any policy can be distinguished from the best."""
         return len(self.choice.tied) < len(self.rivals)
 
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Of the runs, in ascending order."""
+        return tuple(sorted({run.seed for run in self.runs}))
+
+    @property
+    def estimating(self) -> int:
+        """How many seeds estimate; on simulated users the others choose."""
+        return len(self.seeds) - (0 if self.setting.outcome is None else len(self.seeds) // 2)
+
+    @property
+    def seeds_to_tell(self) -> int | None:
+        """How many seeds to run to call anything clear; None where there are enough."""
+        if self.estimating >= FEWEST_TO_TELL:
+            return None
+        return FEWEST_TO_TELL if self.setting.outcome is None else 2 * FEWEST_TO_TELL
+
+    def has(self, name: str) -> bool:
+        """Whether a policy is among those that were compared."""
+        return any(rival.policy == name for rival in self.rivals)
+
     def rival(self, name: str) -> Rival:
         """The figures of one policy."""
         return next(rival for rival in self.rivals if rival.policy == name)
@@ -120,8 +142,9 @@ def advise(
     Simulated users, whose ``outcome`` may be a visit, stand for the real ones. Where ``history`` is
     the log of a trial, its users do: a stream is cut from it for each seed, and the other rows are
     history. ``charge``, ``cost_cap`` and ``share`` are those of :func:`bccb.make`; a share needs a
-    trial whose outcomes are amounts of money. ``jobs`` processes run the seeds, and ``progress`` is
-    called after each run.
+    trial whose outcomes are amounts of money. With a cap, policies that none applies to are left
+    out. ``jobs`` processes run the seeds, and ``progress`` is
+    called after each run, with several jobs in another thread.
 
     >>> advise(budget=20, users=400, seeds=range(4)).recommended
     'pooled-trees'
@@ -139,19 +162,17 @@ def advise(
     else:
         raise InputError("share", share, "given with a trial whose outcomes are amounts of money")
     setting = replace(setting, payment=payment)
-    names = rivals_of(setting.measured_history, setting.kind)
+    names = rivals_of(setting.measured_history, setting.kind, payment.cost_cap is not None)
 
     by_seed: dict[int, list[RivalRun]] = {}
     totals = {name: np.zeros(setting.history) for name in names if setting.outcome is None}
-    work = partial(_run_seed, trials, names, setting.measured_budget, setting.payment)
-    for measured in fan_out(work, list(seeds), jobs):
-        for run, gains in measured:
-            by_seed.setdefault(run.seed, []).append(run)
-            if totals:
-                totals[run.policy][gains.rows] += gains.each
-            if progress is not None:
-                done = sum(len(runs) for runs in by_seed.values())
-                progress(done, len(names) * len(seeds), run.policy)
+    with steps(progress, len(names) * len(seeds), jobs) as step:
+        work = partial(_run_seed, trials, names, setting.measured_budget, setting.payment, step)
+        for measured in fan_out(work, list(seeds), jobs):
+            for run, gains in measured:
+                by_seed.setdefault(run.seed, []).append(run)
+                if totals:
+                    totals[run.policy][gains.rows] += gains.each
     runs = [run for seed in seeds for run in by_seed[seed]]  # whichever was ready first
     return conclude(setting, runs, totals)
 
@@ -161,9 +182,14 @@ def _run_seed(
     names: Sequence[str],
     budget: float,
     payment: Payment,
+    step: Step,
     seed: int,
 ) -> list[tuple[RivalRun, Gains]]:
-    return list(measure(trials(seed), names, budget, seed, payment))
+    made = []
+    for run, gains in measure(trials(seed), names, budget, seed, payment):
+        made.append((run, gains))
+        step(run.policy)
+    return made
 
 
 def _check(budget: float, users: int, seeds: Sequence[int], jobs: int) -> float:
@@ -171,6 +197,7 @@ def _check(budget: float, users: int, seeds: Sequence[int], jobs: int) -> float:
     checks.whole("jobs", jobs, 1, MOST_JOBS)
     money = checks.number("budget", budget)
     budget_in_micros(money)
+    checks.seeds(seeds)
     if len(seeds) < FEWEST_SEEDS:
         raise InputError("the number of seeds", len(seeds), f"{FEWEST_SEEDS} or above")
     return money

@@ -29,11 +29,18 @@ from bccb.types import Floats, Ints, Log
 def payment_for(
     log: Log, charge: str, cost_cap: float | None = None, share: float | None = None
 ) -> Payment:
-    """How the treatments of a log are paid for; checked: a share is one of an amount."""
+    """How the treatments of a log are paid for; checked: a share is one of an amount.
+
+    A log of the service tells how its treatments were charged, and nothing else would be true.
+    """
     if share is not None and not log.amounts:
         allowed = "left out: the outcomes of this log are conversions, not amounts of money"
         raise InputError("share", share, allowed)
-    return payment_of(charge, cost_cap, share)
+    payment = payment_of(charge, cost_cap, share)
+    if log.charge and log.charge != payment.text:
+        option = log.charge.replace(", share", " --share")
+        raise InputError("charge", payment.text, f"as in this log: --charge {option}")
+    return payment
 
 
 def part_due(log: Log, share: float | None = None) -> Floats:
@@ -65,12 +72,22 @@ def paid_in(log: Log, payment: Payment = AT_ONCE) -> Floats:
 def due_rates(log: Log, rates: Floats, payment: Payment) -> Floats:
     """The part of the cost that a model expects to be due, for each row and action.
 
-    Of conversions it is their rate, and so that of ``rates``, which a model of outcomes gave. Of
-    amounts it has a model of its own.
+    Where outcomes are 0 or 1 it is the rate of conversions, and so that of ``rates``, which a model
+    of outcomes gave. Otherwise it has a model of its own: an outcome of 0.5 is charged as one of 1.
     """
-    if not (payment.on_conversion and log.amounts):
-        return rates
-    return outcome_rates(as_due(log, payment))
+    return outcome_rates(as_due(log, payment)) if is_due_otherwise(log, payment) else rates
+
+
+def is_due_otherwise(log: Log, payment: Payment) -> bool:
+    """Whether something else is due on conversion than the outcomes of a log say.
+
+    >>> log = Log(np.zeros((2, 1)), [1, 1], [0.5, 0], np.full((2, 1), 10**6))
+    >>> is_due_otherwise(log, Payment("conversion")), is_due_otherwise(log, AT_ONCE)
+    (True, False)
+    """
+    if not payment.on_conversion:
+        return False
+    return log.amounts or not np.array_equal(part_due(log, payment.share), log.outcomes)
 
 
 def as_due(log: Log, payment: Payment) -> Log:

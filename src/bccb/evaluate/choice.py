@@ -15,6 +15,8 @@ from bccb.evaluate.statistics import LEVEL, Limits, load_stats
 from bccb.policies import DEFAULT, spec_of
 from bccb.types import Floats
 
+FEWEST_TO_TELL = 5  # seeds: with fewer, nothing is said to be clear
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
@@ -36,6 +38,15 @@ class Evidence:
     values: Mapping[str, Floats]
     gains: Mapping[str, Floats] | None = None  # of each row, summed over seeds, if they share them
     comparisons: int = 1  # made at once: Bonferroni's correction
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether there are seeds enough to call a difference clear.
+
+        With fewer, Student's interval rests on next to no freedom, and holds only as far as runs
+        are normal, which so few cannot show.
+        """
+        return all(len(each) >= FEWEST_TO_TELL for each in self.values.values())
 
     def interval(self, one: str, other: str | None = None) -> Limits:
         """Of the mean difference of two policies, or of the mean of one.

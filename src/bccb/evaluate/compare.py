@@ -11,14 +11,16 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from bccb import checks
 from bccb.assembly import assemble_for
 from bccb.charge import AT_ONCE, TREATMENT, Payment, payment_of
 from bccb.errors import FitError, InputError
 from bccb.evaluate.choice import Evidence
 from bccb.evaluate.overlap import ALONE, TREATED, no_support_for_amounts
-from bccb.evaluate.parallel import fan_out
+from bccb.evaluate.parallel import OnProgress, fan_out
 from bccb.evaluate.replay import Replay, replay
 from bccb.evaluate.statistics import Limits
+from bccb.evaluate.steps import Step, steps
 from bccb.evaluate.trials import Trial
 from bccb.intervals import QUANTILE, Total, difference
 from bccb.outcome import Kind, typical_size
@@ -91,14 +93,19 @@ def compare(
     charge: str = TREATMENT,
     cost_cap: float | None = None,
     share: float | None = None,
+    progress: OnProgress | None = None,
 ) -> Iterator[PolicyReplay]:
     """Yield a row for each policy, budget and seed, a seed at a time as each is ready; ``jobs``
     processes run them. ``charge``, ``cost_cap`` and ``share`` are those of :func:`bccb.make`.
+    ``progress`` is called after each run, long before its seed is ready (:mod:`.steps`).
     """
+    checks.seeds(seeds)
     specs = tuple(spec_of(name) for name in policies)
-    work = partial(_run_seed, trials, specs, tuple(budgets), payment_of(charge, cost_cap, share))
-    for rows in fan_out(work, list(seeds), jobs):
-        yield from rows
+    payment = payment_of(charge, cost_cap, share)
+    with steps(progress, len(specs) * len(budgets) * len(seeds), jobs) as step:
+        work = partial(_run_seed, trials, specs, tuple(budgets), payment, step)
+        for rows in fan_out(work, list(seeds), jobs):
+            yield from rows
 
 
 def _run_seed(
@@ -106,10 +113,15 @@ def _run_seed(
     specs: Sequence[Spec],
     budgets: Sequence[float],
     payment: Payment,
+    step: Step,
     seed: int,
 ) -> list[PolicyReplay]:
-    trial = trials(seed)
-    return [row for spec in specs for row in run(trial, spec, budgets, seed, payment)]
+    trial, rows = trials(seed), list[PolicyReplay]()
+    for spec in specs:
+        for row in run(trial, spec, budgets, seed, payment):
+            rows.append(row)
+            step(row.policy)
+    return rows
 
 
 def run(
@@ -237,14 +249,17 @@ def _interval(group: list[PolicyReplay], log: Log, gains: Floats) -> Limits:
     to both sides is too short where few users who were left alone converted. The chance in the runs
     widens it by what it adds to the reach of :class:`.choice.Evidence`.
     """
+    if not any(row.result.treated or row.result.proposed for row in group):
+        return Limits(0.0, 0.0)  # who treats nobody causes nothing, whatever the rows are
     name = group[0].policy
     values = np.array([row.result.incremental for row in group])
     even = Evidence({name: values}, {name: gains}).interval(name)
     each, odds = gains / len(group), float((log.shares[1:] / log.shares[0]).max())
     treated, alone = np.where(log.actions > 0, each, 0.0), np.where(log.actions == 0, -each, 0.0)
-    one = typical_size(log.outcomes, log.kind)
+    one, signed = typical_size(log.outcomes, log.kind), bool((log.outcomes < 0.0).any())
     totals = (
-        Total(float(w.sum()), float(w @ w), of) for w, of in ((treated, one), (alone, odds * one))
+        Total(float(w.sum()), float(w @ w), of, signed)
+        for w, of in ((treated, one), (alone, odds * one))
     )
     by_rows, squared = difference(*totals), QUANTILE**2 * float(gains.var() * log.users)
     reach = (even.high - even.low) / 2

@@ -95,7 +95,8 @@ def estimate_treated(
         without = _total(outcomes, arm, guess, float(guess[treated].sum()), typical)
         effect = (conversions - without.value) / float(treated.sum())
         errors = (outcomes - guess - effect)[treated]
-        observed = Total(conversions, float(errors @ errors), typical)
+        signed = bool((outcomes < 0.0).any())
+        observed = Total(conversions, float(errors @ errors), typical, signed)
         estimates.append(_difference(method, observed, without))
     if kind == Kind.AMOUNT:
         return tuple(estimates)
@@ -156,7 +157,8 @@ def _total(outcomes: Floats, arm: Weighted, guess: Floats, guessed: float, typic
         expected, weight = float(squares @ np.where(shape > 0, ratio * shape, seen)), 0.0
     value = guessed + float(w @ (outcomes - guess)[rows])
     weight = max(weight, float(squares.sum() / w.sum()))
-    return Total(value, max(float(squares @ seen), expected), typical * weight)
+    variance, signed = max(float(squares @ seen), expected), bool((outcomes < 0.0).any())
+    return Total(value, variance, typical * weight, signed)
 
 
 def _difference(method: str, treated: Total, control: Total) -> Estimate:

@@ -13,7 +13,14 @@ from bccb.caused import Caused
 from bccb.charge import AT_ONCE, TREATMENT, Payment
 from bccb.errors import InputError
 from bccb.evaluate.caused import caused_by
-from bccb.evaluate.charged import charged_for, charged_in_all, due_rates, paid_in, payment_for
+from bccb.evaluate.charged import (
+    charged_for,
+    charged_in_all,
+    due_rates,
+    expected_charges,
+    paid_in,
+    payment_for,
+)
 from bccb.evaluate.estimates import (
     HEADLINE,
     Estimate,
@@ -38,6 +45,7 @@ from bccb.evaluate.overlap import (
 from bccb.evaluate.parallel import OnProgress
 from bccb.evaluate.proposals import Proposals, propose_on
 from bccb.intervals import Interval
+from bccb.money import MICROS
 from bccb.outcome import Kind
 from bccb.policies import spec_of
 from bccb.types import Flags, Floats, Ints, Log
@@ -185,11 +193,13 @@ def evaluate_proposals(
     """What a policy with these proposals would have caused on the users of the log.
 
     What it would be charged on conversion is estimated, too, by the doubly robust estimate; ``due``
-    is :func:`.charged.due_rates`, by default the ``rates``.
+    is :func:`.charged.due_rates`, by default the ``rates``. For users outside the overlap, whom no
+    estimate is about, the spend is what those rates expect.
     """
-    wanted = proposals.actions
+    wanted, due = proposals.actions, rates if due is None else due
     asked, alone = chance_of(log, wanted), chance_of(log, 0)
-    costs = np.where(wanted > 0, log.costs[np.arange(log.users), wanted - 1], 0.0)
+    micros = expected_charges(log, due, payment.share) if payment.on_conversion else log.micros
+    costs = np.where(wanted > 0, micros[np.arange(log.users), wanted - 1] / MICROS, 0.0)
     inside, outside = _overlap(wanted, np.minimum(asked, alone), costs)
     rows = np.flatnonzero(inside & (wanted > 0))
     logged, outcomes = log.actions[rows], log.outcomes[rows]
@@ -198,10 +208,10 @@ def evaluate_proposals(
     estimates: tuple[Estimate, ...] = ()
     charged, spend = None, proposals.spend
     if payment.on_conversion:
-        parts = (rates if due is None else due)[rows, wanted[rows]]
+        parts = due[rows, wanted[rows]]
         terms = charged_for(log, rows, wanted[rows], asked[rows], parts, payment.share)
         charged = charged_in_all(terms)
-        spend = charged.value
+        spend = charged.value + float(costs[~inside].sum())
     warnings, withheld = overlap_warning(outside, "users it would treat"), list[str]()
     if taken.weights.any() and control.weights.any():
         estimates = estimate_proposed(outcomes, taken, control, log.kind)

@@ -22,6 +22,7 @@ from bccb.kernels.borrow import borrow
 from bccb.kernels.counts import (
     CHARGE,
     FEATURES,
+    HELD,
     NUMBER,
     ON_CONVERSION,
     REMAINING,
@@ -80,6 +81,7 @@ def run_late(
 ) -> int:
     """Write the action of each user, until what is left is below ``least``; how many came.
 
+    What is held counts as left: it may return.
     ``first`` users came before: where a fit is due it stops, to be called again.
     """
     features, micros = borrow(features), borrow(micros)
@@ -106,7 +108,7 @@ def run_late(
                 settle(counts, held, charge_of(counts, held, y))
         if fit_is_due(parts.store):
             return t
-        if counts[REMAINING] < least:
+        if counts[REMAINING] + counts[HELD] < least:
             return t
         for j in range(d):
             left.x[j] = features[t, j]
@@ -121,6 +123,32 @@ def run_late(
             if reported < n and reported - t <= window:
                 note(calendar, reported, t)
     return int(n)
+
+
+@jit
+def settle_open(
+    counts: Ints,
+    marks: Ints,
+    ring: Ring,
+    micros: Ints,
+    outcomes: Floats,
+    delays: Floats,
+    window: float,
+    actions: Ints,
+    came: int,
+) -> None:
+    """Charge those who wait at the end and will be reported within their window; return the rest.
+
+    Nobody comes after them, but what they cause counts, and so does what it costs.
+    """
+    before = counts[NUMBER] - came
+    for number in range(marks[LAST_AGE] + 1, counts[NUMBER] + 1):
+        user = number - before - 1
+        action = actions[user]
+        if action > 0 and ring.state[number % ring.at.shape[0]] == OPEN:
+            y = outcomes[user, action] if delays[user, action] <= window else 0.0
+            held = micros[user, action - 1]
+            settle(counts, held, charge_of(counts, held, y))
 
 
 def drive_late(
@@ -149,8 +177,12 @@ def drive_late(
     while True:
         came = _compiled(policy.composition)(*run, came)
         if not policy.fit_due:
-            return actions
+            break
         Refitting(policy.composition, policy.counts, policy.memory, pending).fit()
+    if policy.counts[CHARGE] == ON_CONVERSION:
+        open_ones = policy.counts, pending.marks, pending.ring, micros, outcomes, waits
+        settle_open(*open_ones, pending.window, actions, came)
+    return actions
 
 
 def exponential_delays(users: int, mean: float, seed: int) -> Floats:

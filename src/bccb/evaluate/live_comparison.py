@@ -10,14 +10,17 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
+from bccb import checks
 from bccb.assembly import assemble_for
 from bccb.charge import TREATMENT, Payment, payment_of
 from bccb.data.world import World
 from bccb.evaluate.compare import NOBODY, grouped, learn_history
 from bccb.evaluate.late import exponential_delays
 from bccb.evaluate.live import Live, best, live
-from bccb.evaluate.parallel import fan_out
+from bccb.evaluate.parallel import OnProgress, fan_out
+from bccb.evaluate.steps import Step, steps
 from bccb.evaluate.trials import SimulatedTrials, Trial, WorldTrials
+from bccb.outcome import Kind
 from bccb.policies import spec_of
 from bccb.policy import Policy
 from bccb.spec import Spec
@@ -45,6 +48,7 @@ class LiveRun:
     spend: float
     treated: int
     note: str = ""
+    kind: str = Kind.CONVERSION  # of outcomes: of amounts, figures are value
 
     def figures(self) -> dict[str, Any]:
         """The row in plain types."""
@@ -66,6 +70,7 @@ class LiveSummary:
     spend: float
     treated: float
     note: str = ""
+    kind: str = Kind.CONVERSION
 
 
 def compare_live(
@@ -78,16 +83,20 @@ def compare_live(
     *,
     charge: str = TREATMENT,
     cost_cap: float | None = None,
+    share: float | None = None,
+    progress: OnProgress | None = None,
 ) -> Iterator[LiveRun]:
     """Yield a row for each policy, budget and seed, a seed at a time as each is ready; ``jobs``
-    processes run them. ``charge`` and ``cost_cap`` are those of :func:`bccb.make`; the oracle's,
-    too.
+    processes run them. ``charge``, ``cost_cap`` and ``share`` are those of :func:`bccb.make`; the
+    oracle's, too. ``progress`` is called after each run.
     """
+    checks.seeds(seeds)
     specs = tuple(spec_of(name) for name in policies)
-    payment = payment_of(charge, cost_cap)
-    work = partial(_run_seed, trials, lateness, specs, tuple(budgets), payment)
-    for rows in fan_out(work, list(seeds), jobs):
-        yield from rows
+    payment = payment_of(charge, cost_cap, share)
+    with steps(progress, len(specs) * len(budgets) * len(seeds), jobs) as step:
+        work = partial(_run_seed, trials, lateness, specs, tuple(budgets), payment, step)
+        for rows in fan_out(work, list(seeds), jobs):
+            yield from rows
 
 
 def _run_seed(
@@ -96,15 +105,17 @@ def _run_seed(
     specs: Sequence[Spec],
     budgets: Sequence[float],
     payment: Payment,
+    step: Step,
     seed: int,
 ) -> list[LiveRun]:
     trial, world = trials(seed), trials.world(seed)
     oracles = {budget: best(world, budget, payment).run for budget in budgets}
-    return [
-        row
-        for spec in specs
-        for row in _run_policy(trial, world, spec, oracles, lateness, payment, seed)
-    ]
+    rows = list[LiveRun]()
+    for spec in specs:
+        for row in _run_policy(trial, world, spec, oracles, lateness, payment, seed):
+            rows.append(row)
+            step(row.policy)
+    return rows
 
 
 def _run_policy(
@@ -134,7 +145,7 @@ def _run_policy(
         most = oracle.value or 1.0  # where nobody can be treated, nobody is
         yield LiveRun(
             *(spec.name, budget, seed, late.value, late.value / most, at_once.value / most),
-            *(late.conversions, late.spend, late.treated, note),
+            *(late.conversions, late.spend, late.treated, note, world.kind),
         )
 
 
@@ -166,4 +177,5 @@ def _summary(group: list[LiveRun]) -> LiveSummary:
         spend=mean("spend"),
         treated=mean("treated"),
         note=f"{len(notes)} of {len(group)} runs: {notes[0]}" if notes else "",
+        kind=group[0].kind,
     )

@@ -7,7 +7,7 @@ better of them, or its worth lies elsewhere: in the model of responses, or in th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from bccb.evaluate.choice import Choice, Evidence
@@ -43,11 +43,11 @@ def worth_of_effects(choice: Choice, chosen_by: Evidence, evidence: Evidence) ->
     """Set the recommended policy, or the best that learns effects, against the better naive rival.
 
     Both are picked by ``chosen_by`` and compared by ``evidence``, which may be the same. None where
-    there is no such pair.
+    there is no such pair. Too few seeds cannot tell, whatever their interval.
 
     >>> import numpy as np
     >>> from bccb.evaluate.choice import choose
-    >>> runs = {"pooled-trees": [9.0, 8, 9, 9], "cheapest-first": [5.0, 4, 5, 4]}
+    >>> runs = {"pooled-trees": [9.0, 8, 9, 9, 8], "cheapest-first": [5.0, 4, 5, 4, 5]}
     >>> evidence = Evidence({name: np.array(each) for name, each in runs.items()})
     >>> worth_of_effects(choose(evidence), evidence, evidence).verdict
     'effects matter'
@@ -62,7 +62,9 @@ def worth_of_effects(choice: Choice, chosen_by: Evidence, evidence: Evidence) ->
     gain, caused = float((values[policy] - values[rival]).mean()), float(values[rival].mean())
     interval = evidence.interval(policy, rival)
     verdict: Verdict = "cannot tell"
-    if interval.low > 0:
+    if not evidence.is_enough:
+        pass
+    elif interval.low > 0:
         verdict = "effects matter"
     elif interval.high < MARGIN * max(caused, 0.0):
         verdict = "effects do not matter"
@@ -72,11 +74,18 @@ def worth_of_effects(choice: Choice, chosen_by: Evidence, evidence: Evidence) ->
 def clearly_ahead(evidence: Evidence, name: str) -> tuple[str, ...]:
     """The naive rivals that clearly cause more than a policy.
 
+    Every policy is set against every naive rival, so the intervals allow for as many comparisons.
+    Too few seeds show none.
+
     >>> import numpy as np
-    >>> runs = {"thompson": [1.0, 2, 1, 2], "cheapest-first": [5.0, 4, 5, 4]}
+    >>> runs = {"thompson": [1.0, 2, 1, 2, 1], "cheapest-first": [5.0, 4, 5, 4, 5]}
     >>> evidence = Evidence({name: np.array(each) for name, each in runs.items()})
     >>> clearly_ahead(evidence, "thompson")
     ('cheapest-first',)
     """
-    rivals = [rival for rival in NAIVE if rival != name and rival in evidence.values]
-    return tuple(rival for rival in rivals if evidence.interval(rival, name).low > 0)
+    if not evidence.is_enough:
+        return ()
+    naive = [rival for rival in NAIVE if rival in evidence.values]
+    pairs = max(len(naive) * (len(evidence.values) - 1), 1)
+    judged = replace(evidence, comparisons=max(evidence.comparisons, pairs))
+    return tuple(rival for rival in naive if rival != name and judged.interval(rival, name).low > 0)

@@ -12,11 +12,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from itertools import pairwise
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from bccb.errors import MissingExtraError
+from bccb.estimators.threads import one_thread
 from bccb.outcome import Kind
 from bccb.types import Floats, Log
 
@@ -57,11 +58,49 @@ def model_of(kind: str) -> Model:
     return predict_amounts if kind == Kind.AMOUNT else predict
 
 
+class Amounts(NamedTuple):
+    """What a conversion brings: log |y| = c + b . z + e, by ridge regression."""
+
+    centre: Floats  # (d,), of the features
+    scale: Floats  # (d,)
+    origin: Floats  # (d,), the mean of z over conversions
+    slopes: Floats  # (d,), b
+    typical: float  # at the origin: the mean of sign(y) e^(c + e)
+    residuals: Floats  # (conversions,), e, those beyond three deviations cut off there
+    cut: Floats  # (conversions,), the amounts with these residuals, without their sign
+
+    def expected(self, features: Floats) -> Floats:
+        """The amount that a conversion of each of these users brings."""
+        along = (_standardised(features, self.centre, self.scale) - self.origin) @ self.slopes
+        return np.asarray(self.typical * np.exp(np.clip(along, -MOST_LOG, MOST_LOG)))
+
+
+def fit_amounts(features: Floats, outcomes: Floats) -> Amounts:
+    """The model of those outcomes that are not 0; there must be one.
+
+    >>> model = fit_amounts(np.zeros((3, 1)), np.array([0.0, 40.0, 10.0]))
+    >>> round(model.typical, 9), model.expected(np.zeros((1, 1))).round(9).tolist()
+    (25.0, [25.0])
+    """
+    won = np.flatnonzero(outcomes)
+    centre, scale = _moments(features)
+    z, logs = _standardised(features[won], centre, scale), np.log(np.abs(outcomes[won]))
+    level, origin = float(logs.mean()), z.mean(axis=0)
+    z -= origin
+    precision = z.T @ z + PENALTY * np.eye(z.shape[1])
+    slopes = np.asarray(np.linalg.solve(precision, z.T @ (logs - level)), np.float64)
+    left = logs - level - z @ slopes
+    most = MOST_RESIDUAL * float(left.std())
+    left = np.clip(left, -most, most)
+    typical = float((np.sign(outcomes[won]) * np.exp(level + left)).mean())
+    cut = np.exp(level + z @ slopes + left)
+    return Amounts(centre, scale, origin, slopes, typical, left, cut)
+
+
 def predict_amounts(features: Floats, outcomes: Floats, others: Floats) -> Floats:
     """The expected amounts of ``others``: the chance of any, times what a conversion brings.
 
-    log |y| = c + b . z + e, by ridge regression; the mean of e^e is taken over its residuals, those
-    beyond three deviations cut off there. With few conversions it is their mean for everybody.
+    With few conversions that is their mean for everybody.
     """
     rates = predict(features, (outcomes != 0.0).astype(np.float64), others)
     won = np.flatnonzero(outcomes)
@@ -69,16 +108,7 @@ def predict_amounts(features: Floats, outcomes: Floats, others: Floats) -> Float
         return np.zeros(len(others))
     if len(won) < FEWEST or not features.shape[1]:
         return rates * float(outcomes[won].mean())
-    centre, spread = _moments(features)
-    z, logs = _standardised(features[won], centre, spread), np.log(np.abs(outcomes[won]))
-    level, origin = float(logs.mean()), z.mean(axis=0)
-    z -= origin
-    slopes = np.linalg.solve(z.T @ z + PENALTY * np.eye(z.shape[1]), z.T @ (logs - level))
-    left = logs - level - z @ slopes
-    most = MOST_RESIDUAL * float(left.std())
-    typical = float((np.sign(outcomes[won]) * np.exp(level + np.clip(left, -most, most))).mean())
-    along = (_standardised(others, centre, spread) - origin) @ slopes
-    return np.asarray(rates * typical * np.exp(np.clip(along, -MOST_LOG, MOST_LOG)))
+    return np.asarray(rates * fit_amounts(features, outcomes).expected(others))
 
 
 def predict(features: Floats, outcomes: Floats, others: Floats) -> Floats:
@@ -93,7 +123,6 @@ def predict(features: Floats, outcomes: Floats, others: Floats) -> Floats:
     try:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
-        from threadpoolctl import threadpool_limits
     except ImportError:
         raise MissingExtraError("scikit-learn", "lab") from None
     centre, spread = _moments(features)
@@ -103,7 +132,7 @@ def predict(features: Floats, outcomes: Floats, others: Floats) -> Floats:
     weight = np.where(label, outcomes[rows], 1 - outcomes[rows])
     model = LogisticRegression(solver="newton-cholesky")
     # one thread: the same log gives the same figures on every machine
-    with threadpool_limits(1), warnings.catch_warnings():
+    with one_thread(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # any model keeps the estimate unbiased
         model.fit(_standardised(features[rows], centre, spread), label, weight)
     rates = model.predict_proba(_standardised(others, centre, spread))[:, 1]

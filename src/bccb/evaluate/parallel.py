@@ -39,6 +39,9 @@ def fan_out(
         yield from map(work, tasks)
         return
     joblib = _joblib()
+    # A worker that has grown, as compiling makes it, is replaced. Its warning tells users nothing,
+    # and where warnings are errors it would end joblib's own thread: all the rest would wait.
+    warnings.filterwarnings("ignore", "A worker stopped while some jobs were given")
     delayed = [joblib.delayed(work)(task) for task in tasks]
     try:
         # Copies on write: compiled kernels do not take arrays that are read-only.

@@ -2,7 +2,7 @@
 
 Campaigns of the default policy are simulated, with several shares of decisions made at random
 (``reserve``). A larger share costs a part of what is caused, and makes the measured interval
-narrower.
+narrower. :mod:`.assumptions` says who the users are.
 
 Its trees are never fitted here: a plan's users differ in ways that the pooled model knows without
 them. With fits a plan takes four times as long, for figures that differ by some percent.
@@ -11,7 +11,7 @@ them. With fits a plan takes four times as long, for figures that differ by some
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,32 +20,34 @@ import numpy as np
 from bccb import checks
 from bccb.assembly import assemble
 from bccb.charge import AT_ONCE, TREATMENT, Payment, payment_of
-from bccb.data.world import World, simulate_world
+from bccb.data.world import World
 from bccb.errors import InputError
-from bccb.evaluate.outcome_model import predict
+from bccb.evaluate.assumptions import (
+    Assumed,
+    Target,
+    Worth,
+    of_trial,
+    simulated,
+    with_largest,
+    world_of,
+)
+from bccb.evaluate.charged import payment_for
+from bccb.evaluate.live import outcomes_in
 from bccb.evaluate.parallel import OnProgress, fan_out
 from bccb.intervals import Interval
 from bccb.kernels.component import FIRST_FIT
 from bccb.money import budget_in_micros
+from bccb.outcome import Kind
 from bccb.policies import DEFAULT, spec_of
+from bccb.policy import Policy
 from bccb.types import Floats, Log
 
 RESERVES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 SEEDS = tuple(range(42, 50))
 OFTEN = 0.8  # of the campaigns: a reserve that shows an effect this often is recommended
 MOST_USERS, FEWEST = 2_000_000, 100
-FEWEST_CONVERSIONS = 20  # of each arm of a trial
-STREAM = 7  # keeps the draws of rows apart from others
 SHOWN = 100_000  # simulated users whose rate and effect are shown
-FARTHEST = 30.0  # logits
 NEVER = {FIRST_FIT: 1e9}  # after more outcomes than a plan has users
-
-
-class Target(NamedTuple):
-    """What one more conversion rests on: the rate without treatment, and what treating adds."""
-
-    rate: float
-    effect: float
 
 
 class Campaign(NamedTuple):
@@ -64,13 +66,18 @@ class Outlook:
     """Campaigns with one share of decisions at random: means over the seeds."""
 
     reserve: float
-    caused: float
+    caused: float  # conversions, or value
     deviation: float | None  # over seeds; None with a single one
     treated: float
     spend: float
     estimated_reach: float  # half the width of the interval
     measured: Interval
     shown: float  # the share of campaigns whose measured interval excludes 0
+
+    @property
+    def return_on_spend(self) -> float | None:
+        """What is caused for each unit of money; None where nothing is spent."""
+        return self.caused / self.spend if self.spend else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +90,13 @@ class Plan:
     simulated: bool  # users of the simulator stand for the real ones, not those of a trial
     outlooks: tuple[Outlook, ...]
     payment: Payment = AT_ONCE
+    worth: Worth | None = None  # where outcomes are amounts of money
+    cost: float | None = None  # of treating a simulated user, where it was given
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of outcomes."""
+        return Kind.CONVERSION if self.worth is None else Kind.AMOUNT
 
     @property
     def usual(self) -> Outlook:
@@ -95,9 +109,15 @@ class Plan:
         return next((each for each in self.outlooks if each.shown >= OFTEN), None)
 
     def figures(self) -> dict[str, Any]:
-        """The plan in plain types."""
-        figures = {**asdict(self), "target": self.target._asdict()}
-        return {**figures, **figures.pop("payment")._asdict()}
+        """The plan in plain types; with amounts, figures are in the currency of the amounts."""
+        figures = {**asdict(self), "target": self.target._asdict(), "kind": str(self.kind)}
+        figures |= figures.pop("payment")._asdict()
+        if self.worth is None:
+            return figures
+        figures["worth"] = {**figures["worth"]._asdict(), "factor": self.worth.factor}
+        for row, outlook in zip(figures["outlooks"], self.outlooks, strict=True):
+            row["return_on_spend"] = outlook.return_on_spend
+        return figures
 
 
 def plan(
@@ -106,8 +126,12 @@ def plan(
     target: Target | None = None,
     trial: Log | None = None,
     *,
+    amount: float | None = None,
+    cost: float | None = None,
     charge: str = TREATMENT,
     cost_cap: float | None = None,
+    share: float | None = None,
+    largest: float | None = None,
     seeds: Sequence[int] = SEEDS,
     jobs: int = 1,
     progress: OnProgress | None = None,
@@ -116,131 +140,116 @@ def plan(
 
     The users are those of ``trial``, drawn with replacement, or the simulator's. Everybody's odds
     of a conversion are shifted alike, so that rate and effect are those of the trial, or those of
-    ``target``; without either they are the simulator's. ``charge`` and ``cost_cap`` are those of
-    :func:`bccb.make`.
+    ``target``; without either they are the simulator's. Where the outcomes of the trial are
+    amounts, or simulated conversions bring ``amount`` on average, what is caused is a value, in
+    their currency. ``cost`` is that of treating a simulated user. ``charge``, ``cost_cap``,
+    ``share`` and ``largest`` are those of :func:`bccb.make`; ``largest`` is by default what 99 %
+    of conversions stay below.
 
     >>> outlook = plan(budget=50, users=1_000, target=Target(0.1, 0.05), seeds=[1, 2]).usual
     >>> outlook.reserve, outlook.caused > 0, outlook.measured.low < outlook.caused
     (0.01, True, True)
     """
     budget_in_micros(checks.number("budget", budget))
-    payment = payment_of(charge, cost_cap)
     checks.whole("users", users, FEWEST, MOST_USERS)
     if not seeds:
         raise InputError("seeds", seeds, "at least one")
-    if target is not None and trial is not None:
-        raise InputError("--rate and --effect", tuple(target), "left out: they are the trial's")
-    if target is not None:
-        _check_target(target)
-    if trial is not None:
-        target = _target_of(trial)
+    payment = _payment(trial, amount, charge, cost_cap, share)
+    assumed = with_largest(_assumed(target, trial, amount, cost), largest)
     tasks = [(reserve, seed) for reserve in RESERVES for seed in seeds]
-    shape = None if trial is None else _shape(trial)
-    work = partial(_campaign, budget, users, target, shape, payment)
     done: list[Campaign] = []
-    for campaign in fan_out(work, tasks, jobs):
+    for campaign in fan_out(partial(_campaign, budget, users, assumed, payment), tasks, jobs):
         done.append(campaign)
         if progress is not None:
             progress(len(done), len(tasks), f"reserve {campaign.reserve:g}")
     outlooks = tuple(_outlook([c for c in done if c.reserve == each]) for each in RESERVES)
-    if target is None:
-        world = simulate_world(min(users, SHOWN), seeds[0])
-        target = Target(float(world.rates[:, 0].mean()), float(world.effects.mean()))
-    return Plan(budget, users, target, trial is None, outlooks, payment)
+    used = assumed.target or _usual_target(min(users, SHOWN), seeds[0])
+    return Plan(budget, users, used, trial is None, outlooks, payment, assumed.worth, assumed.cost)
 
 
-def _check_target(target: Target) -> None:
-    if not 0.0 < target.rate < 1.0:
-        raise InputError("rate", target.rate, "above 0 and below 1, such as 0.05")
-    if not -target.rate < target.effect < 1.0 - target.rate:
-        allowed = f"such that the rate {target.rate:g} with it stays between 0 and 1"
-        raise InputError("effect", target.effect, allowed)
+def _payment(
+    trial: Log | None,
+    amount: float | None,
+    charge: str,
+    cost_cap: float | None,
+    share: float | None,
+) -> Payment:
+    """How treatments are paid for; checked: a share is one of an amount."""
+    if trial is not None:
+        return payment_for(trial, charge, cost_cap, share)
+    payment = payment_of(charge, cost_cap, share)
+    if share is not None and amount is None:
+        raise InputError("share", share, "left out, or given with an amount: it is a share of that")
+    return payment
 
 
-def _target_of(trial: Log) -> Target:
-    """Rate and effect of a trial, the average over its treatments."""
-    if trial.amounts:
-        allowed = "conversions: a plan does not say what amounts to expect; name a yes/no outcome"
-        raise InputError("the outcome of the trial", "amounts of money", allowed)
-    if trial.probabilities is not None:
-        allowed = "left out: a plan needs a randomised trial, not a log of a policy's decisions"
-        raise InputError("the probabilities of the log", "given", allowed)
-    treated = trial.actions > 0
-    for who, rows in (("treated", treated), ("untreated", ~treated)):
-        conversions = float(trial.outcomes[rows].sum())
-        if conversions < FEWEST_CONVERSIONS:
-            allowed = f"at least {FEWEST_CONVERSIONS}; or give --rate and --effect"
-            raise InputError(f"conversions of {who} users in the trial", conversions, allowed)
-    rate = float(trial.outcomes[~treated].mean())
-    return Target(rate, float(trial.outcomes[treated].mean()) - rate)
+def _assumed(
+    target: Target | None, trial: Log | None, amount: float | None, cost: float | None
+) -> Assumed:
+    """What is assumed of the users; what a trial says may not be given as well."""
+    if trial is None:
+        number = None if amount is None else checks.number("amount", amount)
+        return simulated(target, number, cost)
+    for field, given in (
+        ("--rate and --effect", None if target is None else tuple(target)),
+        ("amount", amount),
+        ("cost", cost),
+    ):
+        if given is not None:
+            raise InputError(field, given, "left out: the trial tells")
+    return of_trial(trial)
 
 
-class Shape(NamedTuple):
-    """Users of a trial: features, costs, and their rates without treatment."""
-
-    features: Floats
-    micros: Any
-    rates: Floats
-
-
-def _shape(trial: Log) -> Shape:
-    left = trial.actions == 0
-    rates = predict(trial.features[left], trial.outcomes[left], trial.features)
-    return Shape(trial.features, trial.micros, np.clip(rates, 1e-9, 1.0 - 1e-9))
-
-
-def _world(users: int, seed: int, target: Target | None, shape: Shape | None) -> World:
-    world = simulate_world(users, seed, "conversion" if target is None else "visit")
-    if target is None:
-        return world
-    base, features, micros = world.rates[:, 0], world.features, world.micros
-    if shape is not None:
-        rows = np.random.default_rng((seed, STREAM)).integers(0, len(shape.rates), users)
-        base, features, micros = shape.rates[rows], shape.features[rows], shape.micros[rows]
-    base = _shifted(base, target.rate)
-    treated = _shifted(base, target.rate + target.effect)
-    rates = np.column_stack((base, *(treated for _ in range(micros.shape[1]))))
-    return replace(world, features=features, micros=micros, rates=rates)
-
-
-def _shifted(rates: Floats, mean: float) -> Floats:
-    """The rates with all odds multiplied by one factor, so that their mean is ``mean``."""
-    logits = np.log(rates / (1.0 - rates))
-    low, high = -FARTHEST, FARTHEST
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        above = (1.0 / (1.0 + np.exp(-logits - middle))).mean() > mean
-        low, high = (low, middle) if above else (middle, high)
-    return np.asarray(1.0 / (1.0 + np.exp(-logits - low)))
+def _usual_target(users: int, seed: int) -> Target:
+    """The rate and the effect of simulated users as they are."""
+    rates = world_of(users, seed, Assumed()).rates
+    return Target(float(rates[:, 0].mean()), float((rates[:, 1] - rates[:, 0]).mean()))
 
 
 def _campaign(
-    budget: float,
-    users: int,
-    target: Target | None,
-    shape: Shape | None,
-    payment: Payment,
-    task: tuple[float, int],
+    budget: float, users: int, assumed: Assumed, payment: Payment, task: tuple[float, int]
 ) -> Campaign:
     """One campaign, in which every outcome is known at once."""
     reserve, seed = task
-    world = _world(users, seed, target, shape)
-    spec = spec_of(DEFAULT).changed(reserve=reserve, **NEVER)
-    d, K = world.features.shape[1], world.costs.shape[1]
-    size = {"budget": budget, "horizon": users, "features": d, "treatments": K, "seed": seed}
-    policy = assemble(spec, **size, **payment._asdict())
-    outcomes = (world.draws[:, None] < world.rates).astype(np.float64)
+    world = world_of(users, seed, assumed)
+    policy = _policy(budget, world, assumed.worth, payment, reserve, seed)
+    outcomes, values = outcomes_in(world), values_in(world)
+    if assumed.worth is not None:
+        outcomes[:, 1:] *= assumed.worth.factor
+        values[:, 1:] *= assumed.worth.factor
     actions = np.zeros(users, np.int64)
     for i, (x, costs) in enumerate(zip(world.features, world.costs, strict=True)):
         decision = policy.decide(x, costs)
         actions[i] = decision.action
         policy.observe(decision, float(outcomes[i, decision.action]))
     rows = np.flatnonzero(actions)
-    caused = float((world.rates[rows, actions[rows]] - world.rates[rows, 0]).sum())
+    caused = float((values[rows, actions[rows]] - values[rows, 0]).sum())
     figures = policy.caused()
     assert figures.estimated is not None
     assert figures.measured is not None
     return Campaign(reserve, caused, policy.spent, len(rows), figures.estimated, figures.measured)
+
+
+def _policy(
+    budget: float, world: World, worth: Worth | None, payment: Payment, reserve: float, seed: int
+) -> Policy:
+    """The default policy for the users of a world."""
+    return assemble(
+        spec_of(DEFAULT).changed(reserve=reserve, **NEVER),
+        budget=budget,
+        horizon=world.users,
+        features=world.features.shape[1],
+        treatments=world.micros.shape[1],
+        seed=seed,
+        outcome=world.kind,
+        largest=None if worth is None else worth.largest,
+        **payment._asdict(),
+    )
+
+
+def values_in(world: World) -> Floats:
+    """What each action brings on average, for every user, of shape (n, K+1)."""
+    return world.rates * (1.0 if world.amounts is None else world.amounts.worth[:, None])
 
 
 def _outlook(campaigns: Sequence[Campaign]) -> Outlook:

@@ -15,7 +15,13 @@ import numpy as np
 from bccb.assembly import assemble_for
 from bccb.charge import AT_ONCE, Payment
 from bccb.errors import FitError
-from bccb.evaluate.charged import as_due, charged_for, charged_in_all, running_rates
+from bccb.evaluate.charged import (
+    as_due,
+    charged_for,
+    charged_in_all,
+    is_due_otherwise,
+    running_rates,
+)
 from bccb.evaluate.outcome_model import model_of
 from bccb.evaluate.proposals import propose_on
 from bccb.evaluate.replay import Gains
@@ -41,8 +47,10 @@ class RivalRun:
 NONE = Gains(np.empty(0, np.int64), np.empty(0))
 
 
-def rivals_of(history: int, kind: str = Kind.CONVERSION) -> list[str]:
+def rivals_of(history: int, kind: str = Kind.CONVERSION, capped: bool = False) -> list[str]:
     """The policies that can be used with this many rows of history, for outcomes of this kind.
+
+    Where the cost is ``capped``, those alone that a cap applies to: others would spend more.
 
     >>> set(rivals_of(1_000)) - set(rivals_of(0)) >= {"hybrid", "offline-uplift"}
     True
@@ -50,7 +58,10 @@ def rivals_of(history: int, kind: str = Kind.CONVERSION) -> list[str]:
     return [
         name
         for name, spec in POLICIES.items()
-        if not spec.needs_effects and (history or not spec.needs_history) and takes(name, kind)
+        if not spec.needs_effects
+        and (history or not spec.needs_history)
+        and takes(name, kind)
+        and not (capped and spec.composition.no_cap)
     ]
 
 
@@ -82,7 +93,7 @@ def measure(
     past = trial.past.take(trial.history) if len(trial.history) else None
     rates = None if log.effects is not None or past is None else _rates(past, log)
     due = rates
-    if past is not None and rates is not None and payment.on_conversion and log.amounts:
+    if past is not None and rates is not None and is_due_otherwise(past, payment):
         due = _rates(as_due(past, payment), log)
     for name in names:
         spec = rival_of(name, len(trial.history))

@@ -10,7 +10,7 @@ import numpy as np
 from bccb.charge import AT_ONCE, Payment
 from bccb.data import Columns, read_log, simulate
 from bccb.data.simulator import Outcome
-from bccb.data.world import World, simulate_world
+from bccb.data.world import VARIATION, World, simulate_world, trial_with_amounts, with_amounts
 from bccb.data.worlds import make_world, trial_in
 from bccb.evaluate.charged import paid_in
 from bccb.evaluate.replay import stream
@@ -68,12 +68,14 @@ class SimulatedTrials:
     """Trials with new users for each seed; the stream is the same whatever the history.
 
     With ``drift`` others respond from the middle of the stream on, and history is from before.
+    With ``amounts`` conversions bring amounts of money.
     """
 
     users: int
     history: int
     drift: bool = False
     outcome: Outcome = "conversion"
+    amounts: bool = False
 
     def __call__(self, seed: int) -> Trial:
         """All users of the simulated log in their order; history under a seed of its own."""
@@ -81,28 +83,33 @@ class SimulatedTrials:
 
     def world(self, seed: int) -> World:
         """The same users, to be decided on live."""
-        return simulate_world(self.users, seed, self.outcome)
+        world = simulate_world(self.users, seed, self.outcome)
+        return with_amounts(world, VARIATION, seed) if self.amounts else world
 
 
 @dataclass(frozen=True, slots=True)
 class WorldTrials:
-    """Trials on users of one kind, new ones for each seed."""
+    """Trials on users of one kind, new ones for each seed; with ``amounts`` in money."""
 
     name: str
     users: int
     history: int
+    amounts: bool = False
 
     def __call__(self, seed: int) -> Trial:
         """A randomised trial on the users of the world; history under a seed of its own."""
-        log = trial_in(self.world(seed), seed)
+        log = trial_in(make_world(self.name, self.users, seed), seed)
         past = log
         if self.history:
             past = trial_in(make_world(self.name, self.history, PAST + seed), PAST + seed)
+        if self.amounts:
+            log, past = _in_money(log, past, seed)
         return Trial(log, np.arange(self.users), past, np.arange(self.history))
 
     def world(self, seed: int) -> World:
         """The same users, to be decided on live."""
-        return make_world(self.name, self.users, seed)
+        world = make_world(self.name, self.users, seed)
+        return with_amounts(world, VARIATION, seed) if self.amounts else world
 
 
 @lru_cache(maxsize=1)
@@ -111,7 +118,15 @@ def _simulated(trials: SimulatedTrials, seed: int) -> Trial:
     outcome = trials.outcome
     log = simulate(trials.users, seed=seed, outcome=outcome, drift=trials.drift)
     past = simulate(trials.history, PAST + seed, outcome) if trials.history else log
+    if trials.amounts:
+        log, past = _in_money(log, past, seed)
     return Trial(log, np.arange(trials.users), past, np.arange(trials.history))
+
+
+def _in_money(log: Log, past: Log, seed: int) -> tuple[Log, Log]:
+    """Both in money; in both the features tell the same of amounts."""
+    earlier = trial_with_amounts(log, seed, past=(past, PAST + seed))
+    return trial_with_amounts(log, seed), earlier
 
 
 @lru_cache(maxsize=1)

@@ -11,6 +11,9 @@ so where amounts do not depend on the features, b stays near zero. One huge orde
 so does one odd user: residuals are cut at three standard deviations, features at five. Learning
 needs only the moments of the rows; they are solved again when there are an eighth more of them.
 
+Amounts below 0 are returns and losses, and a treatment can be what causes them. So each arm has a
+balance, its gains less its losses relative to the sum of both, by which the size is multiplied.
+
 The policy compares amounts relative to :func:`unit_of`, the typical amount. So its scores stay in
 units of a conversion, its price does not jump when the first amount becomes known, and with equal
 amounts it decides as a policy that counts conversions.
@@ -40,14 +43,18 @@ REACH = 3.0  # of the logarithm of an amount, relative to the unit
 EARLY, FADING = (8.0, 16.0, 32.0), 0.25  # after so many amounts, what is kept of them
 APART = 2.0  # of the level from the mean logarithm, at most
 SHARE = 0.125  # more rows, and the moments are solved again
-LEAST_AMOUNT, LEAST_SURPLUS = 1e-6, 1e-3
+LEAST_AMOUNT = 1e-6
+CORRECTED = 5.0  # how far the logarithm of a corrected amount may be: a factor of 150
+SHARED = 5.0  # amounts of all arms that count for the balance of each
+RECENT = 1_024  # amounts of which it is known how they were learned
+USER, LOG, WEIGHT = range(3)  # columns of one
+NOWHERE = -1
 
 
 class Amounts(NamedTuple):
     """The moments of m = d + 1 + K inputs (features, 1, arms) and of the logarithms of amounts."""
 
     seen: Annotated[Floats, "1"]  # conversions
-    negative: Annotated[Floats, "1"]  # of them
     due: Annotated[Floats, "1"]  # how many must be seen for the moments to be solved again
     noise: Annotated[Floats, "1"]  # s^2; 0 before the first amount ever
     weight: Annotated[Floats, "1"]  # of the conversions in the moments
@@ -55,7 +62,12 @@ class Amounts(NamedTuple):
     slopes: Annotated[Floats, "d"]  # b
     level: Annotated[Floats, "1"]  # c
     arms: Annotated[Floats, "K"]  # a
+    sizes: Annotated[Floats, "K + 1"]  # of amounts by arm, without what b and a explain
+    signed: Annotated[Floats, "K + 1"]  # the same with their signs
+    lost: Annotated[Floats, "K + 1"]  # 1 - balance
     sums: Annotated[Floats, "m"]  # of inputs times logarithms
+    newest: Annotated[Floats, "1"]  # the place of the newest of the recent ones
+    recent: Annotated[Floats, "RECENT", "3"]  # users, logarithms as learned, weights
     input: Annotated[Floats, "m"]  # work space
     products: Annotated[Floats, "m", "m"]  # of inputs
     covariance: Annotated[Floats, "m", "m"]  # of b, c and a
@@ -70,8 +82,11 @@ def sound(memory: Floats, d: int, K: int) -> bool:
     seen = float(amounts.seen[0])
     return (
         counted(amounts.seen)
-        and within(amounts.negative, 0.0, seen)
-        and within(memory[:6], 0.0, LARGE)
+        and within(memory[:5], 0.0, LARGE)
+        and within(amounts.sizes, 0.0, LARGE)
+        and within(amounts.lost, 0.0, 2.0)
+        and counted(amounts.newest)
+        and amounts.newest[0] < RECENT
         and within(memory, -LARGE, LARGE)
         and (seen == 0.0 or amounts.noise[0] > 0.0)
     )
@@ -99,22 +114,44 @@ def log_relative(amounts: Amounts, z: Floats, arm: int) -> float:
 
 
 @jit
-def surplus(amounts: Amounts) -> float:
-    """The share of positive amounts less that of negative ones."""
-    return float(1.0 - 2.0 * amounts.negative[0] / max(amounts.seen[0], 1.0))
-
-
-@jit
 def unit_of(amounts: Amounts) -> float:
-    """The typical amount of a conversion, without its sign: exp(c + s^2 / 2); 1 at first."""
+    """The typical amount of a conversion, without its sign; 1 at first.
+
+    It is exp(c + s^2 / 2), the mean of a log-normal. Where some amounts are negative it is the mean
+    size: orders of 100 with fees of -1 are not log-normal.
+    """
     log = min(amounts.level[0] + 0.5 * amounts.noise[0], math.log(MOST_AMOUNT))
-    return float(math.exp(log) * max(abs(surplus(amounts)), LEAST_SURPLUS))
+    sizes, lost = 0.0, 0.0
+    for k in range(amounts.sizes.shape[0]):
+        sizes += amounts.sizes[k]
+        lost += amounts.sizes[k] - amounts.signed[k]
+    if lost > 0.0 and amounts.weight[0] > 0.0:
+        return float(min(max(sizes / amounts.weight[0], LEAST_AMOUNT), MOST_AMOUNT))
+    return float(math.exp(log))
 
 
 @jit
 def amount_of(amounts: Amounts, z: Floats, arm: int) -> float:
     """The expected amount of a conversion of a user ``z`` in ``arm``, in units."""
-    return math.copysign(math.exp(log_relative(amounts, z, arm)), surplus(amounts))
+    return float(math.exp(log_relative(amounts, z, arm)) * (1.0 - amounts.lost[arm]))
+
+
+@jit
+def weigh_losses(amounts: Amounts) -> None:
+    """The balance of each arm, a little nearer to that of all: an arm may have few amounts."""
+    sizes, signed = amounts.sizes, amounts.signed
+    whole, gains = 0.0, 0.0
+    for k in range(sizes.shape[0]):
+        sizes[k] = max(sizes[k], 0.0)  # what was taken back may have been learned otherwise
+        signed[k] = min(max(signed[k], -sizes[k]), sizes[k])
+        whole += sizes[k]
+        gains += signed[k]
+    if whole <= 0.0 or amounts.weight[0] <= 0.0:
+        return
+    shared = SHARED * whole / amounts.weight[0]
+    for k in range(sizes.shape[0]):
+        balance = (signed[k] + shared * gains / whole) / (sizes[k] + shared)
+        amounts.lost[k] = min(max(1.0 - balance, 0.0), 2.0)
 
 
 @jit
@@ -124,10 +161,10 @@ def log_of(y: float) -> float:
 
 
 @jit
-def cut(amounts: Amounts, z: Floats, arm: int, y: float) -> float:
-    """The logarithm of an amount, not too far from what is expected."""
+def cut(amounts: Amounts, z: Floats, arm: int, y: float, least: float) -> float:
+    """The logarithm of an amount, not too far from what is expected, or ``least`` at least."""
     expected = amounts.level[0] + log_relative(amounts, z, arm)
-    most = CUT * math.sqrt(amounts.noise[0])
+    most = max(CUT * math.sqrt(amounts.noise[0]), least)
     return float(expected + min(max(log_of(y) - expected, -most), most))
 
 
@@ -145,22 +182,38 @@ def add(amounts: Amounts, z: Floats, arm: int, log: float, weight: float) -> Non
 
 
 @jit
-def learn_amount(amounts: Amounts, z: Floats, arm: int, y: float) -> None:
-    """Learn the amount of a conversion; nothing where there was none."""
+def add_size(amounts: Amounts, z: Floats, arm: int, y: float, log: float, weight: float) -> None:
+    """Add the size of an amount with this logarithm, and the sign of y."""
+    size = weight * math.exp(min(log - log_relative(amounts, z, arm), math.log(MOST_AMOUNT)))
+    amounts.sizes[arm] += size
+    amounts.signed[arm] += size if y > 0.0 else -size
+
+
+@jit
+def learn_amount(amounts: Amounts, user: int, z: Floats, arm: int, y: float) -> None:
+    """Learn the amount of a conversion; nothing where there was none.
+
+    It can be corrected exactly as long as it is one of the recent ones, except for ``user`` 0.
+    """
     if y == 0.0:
         return
     amounts.seen[0] += 1.0
-    amounts.negative[0] += 1.0 if y < 0.0 else 0.0
     if amounts.noise[0] == 0.0:
         log = log_of(y)
         amounts.noise[0] = NOISE
     else:
-        log = cut(amounts, z, arm, y)
+        log = cut(amounts, z, arm, y, 0.0)
     add(amounts, z, arm, log, 1.0)
+    add_size(amounts, z, arm, y, log, 1.0)
+    if user > 0:
+        amounts.newest[0] = (amounts.newest[0] + 1.0) % RECENT
+        row = amounts.recent[int(amounts.newest[0])]
+        row[USER], row[LOG], row[WEIGHT] = user, log, 1.0
     # not once more, where an amount was taken back and another one came
     if amounts.seen[0] in EARLY and amounts.weight[0] > 0.5 * amounts.seen[0]:
         fade(amounts)
     solve_if_due(amounts)
+    weigh_losses(amounts)
 
 
 @jit
@@ -172,54 +225,77 @@ def solve_if_due(amounts: Amounts) -> None:
 
 
 @jit
-def unlearn_amount(amounts: Amounts, z: Floats, arm: int, y: float) -> None:
-    """Take an amount back that was learned; what it was cut to may have changed since.
-
-    Of the first amounts most is forgotten already.
-    """
+def unlearn_amount(amounts: Amounts, user: int, z: Floats, arm: int, y: float) -> None:
+    """Take an amount back that was learned. Without any amount nothing is known."""
     if y == 0.0 or amounts.seen[0] < 1.0:
         return
-    if amounts.seen[0] > EARLY[-1]:
-        add(amounts, z, arm, cut(amounts, z, arm, y), -min(amounts.weight[0], 1.0))
+    log, weight, place = learned_as(amounts, user, z, arm, y)
+    add(amounts, z, arm, log, -weight)
+    add_size(amounts, z, arm, y, log, -weight)
     amounts.squares[0] = max(amounts.squares[0], 0.0)
+    amounts.weight[0] = max(amounts.weight[0], 0.0)
     amounts.seen[0] -= 1.0
     if amounts.seen[0] == 0.0:
         forget(amounts)  # what rounding has left
-    lower = y < 0.0 or amounts.negative[0] > amounts.seen[0]
-    amounts.negative[0] -= 1.0 if lower and amounts.negative[0] > 0.0 else 0.0
+        for part in (amounts.noise, amounts.level, amounts.due, amounts.lost):
+            fill(part, 0.0)
+        return
+    if place != NOWHERE:
+        fill(amounts.recent[place], 0.0)
     amounts.due[0] = max(amounts.due[0] - 2.0, 0.0)  # this counts towards the next solution
     solve_if_due(amounts)
+    weigh_losses(amounts)
 
 
 @jit
-def correct_amount(amounts: Amounts, z: Floats, arm: int, was: float, y: float) -> None:
+def learned_as(
+    amounts: Amounts, user: int, z: Floats, arm: int, y: float
+) -> tuple[float, float, int]:
+    """The logarithm of an amount as it was learned, its weight, and its place if it is recent.
+
+    Otherwise neither is known: it may have been cut elsewhere, and most of the first ones is
+    forgotten. Its weight is taken for the average, so that it is right for all rows together.
+    """
+    for place in range(RECENT):
+        row = amounts.recent[place]
+        if row[USER] == user and user > 0:
+            return float(row[LOG]), float(min(row[WEIGHT], amounts.weight[0])), place
+    return cut(amounts, z, arm, y, 0.0), float(amounts.weight[0] / amounts.seen[0]), NOWHERE
+
+
+@jit
+def correct_amount(amounts: Amounts, user: int, z: Floats, arm: int, was: float, y: float) -> None:
     """Learn y in place of an amount that was learned: the row stays, and its logarithm changes.
 
-    Its weight is not known, if it was one of the first: it is taken for the average, so that it is
-    right for all rows together.
+    What is expected may rest on amounts that are all to be corrected, so y may be far from it.
     """
-    if was == 0.0 or y == 0.0 or amounts.seen[0] < 1.0:
-        unlearn_amount(amounts, z, arm, was)
-        learn_amount(amounts, z, arm, y)
+    if was == 0.0 or y == 0.0 or amounts.seen[0] <= 1.0:
+        unlearn_amount(amounts, user, z, arm, was)
+        learn_amount(amounts, user, z, arm, y)
         return
-    before, after = cut(amounts, z, arm, was), cut(amounts, z, arm, y)
-    weight = amounts.weight[0] / amounts.seen[0]
+    before, weight, place = learned_as(amounts, user, z, arm, was)
+    after = cut(amounts, z, arm, y, CORRECTED if amounts.seen[0] > EARLY[-1] else math.inf)
     write_input(amounts, z, arm)
     for i in range(amounts.input.shape[0]):
         amounts.sums[i] += weight * amounts.input[i] * (after - before)
     amounts.squares[0] = max(amounts.squares[0] + weight * (after**2 - before**2), 0.0)
-    change = (1.0 if y < 0.0 else 0.0) - (1.0 if was < 0.0 else 0.0)
-    amounts.negative[0] = min(max(amounts.negative[0] + change, 0.0), amounts.seen[0])
+    add_size(amounts, z, arm, was, before, -weight)
+    add_size(amounts, z, arm, y, after, weight)
+    if place != NOWHERE:
+        amounts.recent[place, LOG] = after
     amounts.due[0] -= 1.0
     solve_if_due(amounts)
+    weigh_losses(amounts)
 
 
 @jit
 def fade(amounts: Amounts) -> None:
     """Forget most of the first amounts: nothing was known yet by which to cut them."""
-    for part in (amounts.weight, amounts.squares, amounts.sums):
+    for part in (amounts.weight, amounts.squares, amounts.sums, amounts.sizes, amounts.signed):
         for i in range(part.shape[0]):
             part[i] *= FADING
+    for i in range(RECENT):
+        amounts.recent[i, WEIGHT] *= FADING
     for i in range(amounts.products.shape[0]):
         for j in range(amounts.products.shape[0]):
             amounts.products[i, j] *= FADING
@@ -231,8 +307,12 @@ def forget(amounts: Amounts) -> None:
 
     Features are scaled anew all the time. So what was taken back can be more than what was learned.
     """
-    for part in (amounts.weight, amounts.squares, amounts.sums, amounts.slopes, amounts.arms):
+    for part in (amounts.weight, amounts.squares, amounts.sums, amounts.sizes, amounts.signed):
         fill(part, 0.0)
+    for part in (amounts.slopes, amounts.arms):
+        fill(part, 0.0)
+    for i in range(RECENT):
+        amounts.recent[i, WEIGHT] = 0.0
     for i in range(amounts.products.shape[0]):
         fill(amounts.products[i], 0.0)
         fill(amounts.covariance[i], 0.0)
@@ -288,7 +368,7 @@ def solve(amounts: Amounts) -> None:
 def charged_share(amounts: Amounts, z: Floats, arm: int, share: float, most: float) -> float:
     """The expected cost of a conversion that costs a share of its amount, at most ``most``.
 
-    E min(share Y, most) of a log-normal Y that is not negative.
+    E min(share Y, most) of a log-normal Y, times the share of gains: losses cost nothing.
     """
     deviation = math.sqrt(amounts.noise[0])
     if deviation == 0.0:
@@ -296,18 +376,27 @@ def charged_share(amounts: Amounts, z: Floats, arm: int, share: float, most: flo
     middle = amounts.level[0] + log_relative(amounts, z, arm)
     end = (math.log(most / share) - middle) / deviation
     below = share * math.exp(middle + 0.5 * deviation**2) * normal_cdf(end - deviation)
-    positive = 1.0 - amounts.negative[0] / max(amounts.seen[0], 1.0)
+    positive = 1.0 - 0.5 * amounts.lost[arm]
     return float(positive * min(below + most * normal_cdf(-end), most))
 
 
 @jit
-def variance_of(amounts: Amounts, total: float, gradient: Floats) -> float:
-    """The variance of a sum of amounts with a gradient in b, c and a.
+def variance_of(amounts: Amounts, total: float, gradient: Floats, sizes: Floats) -> float:
+    """The variance of a sum of amounts with a gradient in b, c and a, and sizes in each arm.
 
-    The sum is in proportion to exp(s^2 / 2), and s^2 is an estimate, too.
+    The sum is in proportion to exp(s^2 / 2), and s^2 is an estimate, too. So is the balance of each
+    arm, which sizes are multiplied by.
     """
     of_noise = 0.5 * total * amounts.noise[0] * math.sqrt(2.0 / max(amounts.weight[0], 1.0))
-    return float(max(quadratic(amounts.covariance, 0, gradient), 0.0) + of_noise**2)
+    variance, whole = max(quadratic(amounts.covariance, 0, gradient), 0.0) + of_noise**2, 0.0
+    for k in range(sizes.shape[0]):
+        whole += amounts.sizes[k]
+    for k in range(sizes.shape[0]):
+        if amounts.lost[k] > 0.0 and whole > 0.0:
+            rows = amounts.weight[0] * amounts.sizes[k] / whole + SHARED
+            of_signs = amounts.lost[k] * (2.0 - amounts.lost[k]) / rows
+            variance += sizes[k] ** 2 * of_signs * math.exp(min(amounts.noise[0], 3.0))
+    return float(variance)
 
 
 @jit

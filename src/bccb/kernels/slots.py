@@ -66,12 +66,12 @@ def gain_of(y: float) -> float:
 
 
 @jit
-def learn_amount(amounts: Any, z: Floats, arm: int, y: float) -> None:
+def learn_amount(amounts: Any, user: int, z: Floats, arm: int, y: float) -> None:
     """Learn the amount of a conversion; nothing where there was none."""
 
 
 @jit
-def correct_amount(amounts: Any, z: Floats, arm: int, was: float, y: float) -> None:
+def correct_amount(amounts: Any, user: int, z: Floats, arm: int, was: float, y: float) -> None:
     """Learn y in place of an amount that was learned; 0 stands for no conversion."""
 
 
@@ -210,7 +210,7 @@ def keep_in_store(
 
 
 @jit
-def correct_in_store(store: Any, seed: int, user: int, a: float) -> None:
+def correct_in_store(store: Any, seed: int, user: int, x: Floats, arm: int, a: float) -> None:
     """Correct the gain of a user whose outcome was final."""
 
 

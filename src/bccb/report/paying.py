@@ -21,7 +21,8 @@ CHARGE_ESTIMATED = (
     "What is charged is estimated, because a trial does not say whether users would have converted "
     "whom it did not treat as proposed: spend may be above the budget, which live it never is."
 )
-EFFECTS_IGNORED = "A cost cap says little to policies that ignore effects or costs"
+NO_CAP = "no cost cap applies to policies that ignore effects or costs"
+SAME_LIFT = "A cost cap says little to policies that take every lift to be the same"
 LEFT = 0.95  # of the budget: who spends less under a cap left money, not only small change
 UNSPENT = 0.99  # of the budget: who treats everybody with less than this has money to spare
 
@@ -41,8 +42,9 @@ def payment_lines(
         lines = [OF_AMOUNTS.format(share=payment.share)]
     if payment.cost_cap is None:
         return lines
-    blind = [name for name, *_ in spent if _is_blind(name)]
-    left = [one for one in spent if one[0] not in blind and one[2] < LEFT * one[1]]
+    free = [name for name, *_ in spent if spec_of(name).composition.no_cap]
+    naive = [name for name, *_ in spent if name in NAIVE and name not in free]
+    left = [one for one in spent if one[0] not in free + naive and one[2] < LEFT * one[1]]
     said = "no money was left over"
     if left:
         listed = ", ".join(f"{name} spent {_of(budget, paid)}" for name, budget, paid in left)
@@ -51,14 +53,10 @@ def payment_lines(
     if kind == Kind.AMOUNT:
         cap += f" for one unit of value (a return of at least {1 / payment.cost_cap:,.3g})"
     lines.append(f"With {cap} {said}.")
-    if blind:
-        lines.append(f"{EFFECTS_IGNORED}: {', '.join(dict.fromkeys(blind))}.")
+    for said, names in ((NO_CAP.capitalize(), free), (SAME_LIFT, naive)):
+        if names:
+            lines.append(f"{said}: {', '.join(dict.fromkeys(names))}.")
     return lines
-
-
-def _is_blind(name: str) -> bool:
-    """Whether a policy knows no cost of one more conversion, which a cap could limit."""
-    return name in NAIVE or not spec_of(name).composition.cost_aware
 
 
 def _of(budget: float, paid: float) -> str:
@@ -70,11 +68,18 @@ def _of(budget: float, paid: float) -> str:
     return f"{paid:,.{0 if budget >= 100 else 2}f} of {budget:,g}"
 
 
-def price_of(payment: Payment) -> str:
-    """What simulated users cost."""
+def price_of(payment: Payment, cost: float | None = None) -> str:
+    """What simulated users cost: on average, or so much each.
+
+    >>> price_of(Payment("conversion", share=0.2), 10.0)
+    'each who is treated and converts costs 0.2 of the amount, at most 10'
+    """
+    price = f"{costs.MEAN} on average" if cost is None else f"{cost:,.15g}"
+    if payment.share is not None:
+        price = f"{payment.share:g} of the amount, at most {price}"
     if payment.on_conversion:
-        return f"each who is treated and converts costs {costs.MEAN} on average"
-    return f"treating one costs {costs.MEAN} on average"
+        return f"each who is treated and converts costs {price}"
+    return f"treating one costs {price}"
 
 
 def arguments_of(payment: Payment, kind: str = Kind.CONVERSION) -> str:

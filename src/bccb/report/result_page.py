@@ -100,8 +100,8 @@ def _comparison_rows(
 
 
 def _kind_of(summary: Sequence[Summary | LiveSummary]) -> Kind:
-    """The kind of outcomes; live comparisons are of conversions."""
-    return Kind(next((line.kind for line in summary if isinstance(line, Summary)), Kind.CONVERSION))
+    """The kind of outcomes, the same in all lines."""
+    return Kind(next((line.kind for line in summary), Kind.CONVERSION))
 
 
 def _is_withheld(line: Summary | LiveSummary) -> bool:

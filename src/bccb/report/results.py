@@ -12,7 +12,6 @@ from bccb.evaluate.estimates import Estimate
 from bccb.evaluate.evaluation import Evaluation
 from bccb.evaluate.live_comparison import LiveSummary
 from bccb.evaluate.overlap import FEWEST_USERS, UNBALANCED
-from bccb.evaluate.planning import Plan
 from bccb.evaluate.statistics import Limits
 from bccb.intervals import Interval
 from bccb.outcome import Kind
@@ -79,16 +78,35 @@ def live_rows(summary: Sequence[LiveSummary], capped: bool = False) -> list[dict
         {
             **({"budget": f"{line.budget:,.0f}"} if several else {}),
             "policy": line.policy,
-            "incremental": _spread(line.incremental, line.incremental_deviation),
+            **_lived(line),
             "share": f"{line.share:.3f}",
             **({"at once": f"{line.at_once:.3f}"} if late else {}),
-            "conversions": f"{line.conversions:,.1f}",
+            **_brought(line),
             "spend": f"{line.spend:,.0f}",
-            **({"cost of each": _each(line)} if capped else {}),
+            **({"cost of each": _each(line)} if capped and line.kind != Kind.AMOUNT else {}),
             "treated": f"{line.treated:,.0f}",
         }
         for line in summary
     ]
+
+
+def _lived(line: LiveSummary) -> dict[str, str]:
+    """What was caused: conversions, or value and what came back for each unit of spend."""
+    if line.kind != Kind.AMOUNT:
+        return {"incremental": _spread(line.incremental, line.incremental_deviation)}
+    value, deviation = line.incremental, line.incremental_deviation
+    digits = decimals(line.kind, value)
+    caused = f"{value:,.{digits}f}"
+    caused += "" if deviation is None else f" ± {deviation:,.{digits}f}"
+    returned = f"{value / line.spend:,.2f}" if line.spend else ""
+    return {"caused value": caused, "return": returned}
+
+
+def _brought(line: LiveSummary) -> dict[str, str]:
+    """What treated users brought, caused or not."""
+    if line.kind == Kind.AMOUNT:
+        return {"treated value": _money(line.conversions)}
+    return {"conversions": f"{line.conversions:,.1f}"}
 
 
 def _each(line: LiveSummary) -> str:
@@ -120,22 +138,6 @@ def rival_rows(advice: Advice) -> list[dict[str, str]]:
 
 def _returned(rival: Rival) -> str:
     return f"{rival.incremental / rival.spend:,.2f}" if rival.spend else ""
-
-
-def outlook_rows(plan: Plan) -> list[dict[str, str]]:
-    """One row for each share of decisions made at random."""
-    return [
-        {
-            "reserve": f"{each.reserve:g}",
-            "caused": _spread(each.caused, each.deviation),
-            "treated": f"{each.treated:,.0f}",
-            "spend": f"{each.spend:,.0f}",
-            "estimated": f"± {each.estimated_reach:,.0f}",
-            "measured": f"{each.measured.low:,.0f} to {each.measured.high:,.0f}",
-            "shows an effect": f"{each.shown:.0%}",
-        }
-        for each in plan.outlooks
-    ]
 
 
 def headline_rows(evaluations: Sequence[Evaluation]) -> list[dict[str, str]]:
@@ -270,7 +272,9 @@ def _spend(one: Evaluation, ranged: bool = False) -> str:
         return f"{one.spend:,.2f}" if ranged else _money(one.spend)
     if one.withheld:
         return "withheld" if one.treated else "0"
-    interval = f" ({_money(one.charged.low)} to {_money(one.charged.high)})"
+    others = one.spend - one.charged.value  # on users outside the overlap, as a model expects it
+    low, high = (_money(end + others) for end in (one.charged.low, one.charged.high))
+    interval = f" ({low} to {high})"
     return _money(one.spend) + (interval if ranged else "")
 
 

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from bccb.caused import Caused
 from bccb.data import costs
 from bccb.evaluate.advice import Advice, Rival
-from bccb.evaluate.planning import Plan
 from bccb.evaluate.rivals import rival_of, rivals_of
 from bccb.evaluate.statistics import Limits
 from bccb.intervals import Interval
 from bccb.outcome import Kind
-from bccb.policies import CHEAPEST_FIRST, DEFAULT, NAIVE, RESPONSE_FIRST, spec_of, takes
+from bccb.policies import CHEAPEST_FIRST, DEFAULT, NAIVE, RESPONSE_FIRST, TREAT_ALL, spec_of, takes
 from bccb.report.paying import (
     CHARGE_ESTIMATED,
+    NO_CAP,
     UNSPENT,
     arguments_of,
     payment_lines,
@@ -48,7 +48,7 @@ def sentence(advice: Advice) -> str:
         return f"{text}, and named{_reason(advice)}."
     digits = _digits(advice)
     text += f", {_against(runner_up, digits)}, the best of the others"
-    if CHEAPEST_FIRST not in (own.policy, runner_up.policy):
+    if CHEAPEST_FIRST not in (own.policy, runner_up.policy) and advice.has(CHEAPEST_FIRST):
         text += f", and {_against(advice.rival(CHEAPEST_FIRST), digits)}, the simplest"
     if choice.recommended != choice.best:
         text += (
@@ -81,6 +81,12 @@ def worth_lines(advice: Advice) -> list[str]:
             f"that ignore them, {worth.policy} causes "
             f"{worth.gain:+,.{digits}f} ({low:+,.{digits}f} to {high:+,.{digits}f})."
         )
+    needed, first = advice.seeds_to_tell, advice.seeds[0]
+    if needed is not None:
+        lines.append(
+            f"{advice.estimating} seeds are too few to say whether effects matter, or which "
+            f"policies are behind: use more, such as --seeds {first}:{first + needed}."
+        )
     for naive in NAIVE:
         behind = [rival.policy for rival in advice.rivals if naive in rival.clearly_behind]
         if behind:
@@ -109,55 +115,6 @@ def replay_lines(users: int, paid: float | None, shared: int | None) -> list[str
     return lines
 
 
-def plan_lines(plan: Plan) -> list[str]:
-    """What to expect of a campaign, how well it will be known, and what would show it."""
-    usual, enough = plan.usual, plan.enough
-    low, high = usual.measured.low, usual.measured.high
-    lines = [
-        f"With {plan.budget:,.0f} for {plan.users:,} users {DEFAULT} is expected to cause "
-        f"{usual.caused:,.1f} conversions. At the end the estimate will be known to "
-        f"± {usual.estimated_reach:,.0f}; measured by random decisions alone, about {low:,.0f} to "
-        f"{high:,.0f}."
-    ]
-    lines += payment_lines(plan.payment, [(DEFAULT, plan.budget, usual.spend)])
-    if enough is None:
-        lines.append(
-            f"No reserve up to {plan.outlooks[-1].reserve:g} makes the measured interval exclude 0 "
-            "in most campaigns: the effect is too small for so few users. Rely on the estimate, or "
-            "plan for more users."
-        )
-    elif enough is usual:
-        lines.append("The default reserve is enough for the measured interval to exclude 0.")
-    else:
-        lost = max(usual.caused - enough.caused, 0.0)
-        lines.append(
-            f"With reserve={enough.reserve:g} the measured interval excludes 0 in "
-            f"{enough.shown:.0%} of campaigns; that costs {lost:,.1f} of the {usual.caused:,.1f} "
-            "conversions."
-        )
-    return lines
-
-
-def plan_remarks(plan: Plan) -> list[str]:
-    """What a plan rests on."""
-    rate, effect = plan.target
-    lines = [
-        f"Assumed: {rate:.3%} convert without treatment, treating everybody would add {effect:.3%} "
-        "on average, and outcomes are known at once."
-    ]
-    if plan.simulated:
-        lines.append(
-            f"Simulated users stand for yours; {price_of(plan.payment)}. If it costs you twice as "
-            "much, ask with half the budget."
-        )
-    else:
-        lines.append(
-            "Users and costs are drawn from your trial; each treatment is taken to multiply "
-            "everybody's odds by the same factor."
-        )
-    return lines
-
-
 def caused_lines(caused: Caused, kind: str = Kind.CONVERSION) -> list[str]:
     """What treatments caused, by a model and without one, with one sentence on how they differ."""
     lines = []
@@ -173,6 +130,11 @@ def caused_lines(caused: Caused, kind: str = Kind.CONVERSION) -> list[str]:
         lines.append(
             "Caused, measured: not known, as the log does not tell that every user had a chance "
             "of being left alone."
+        )
+    elif caused.needed:
+        lines.append(
+            f"Caused, measured: too few users yet. Until {caused.needed:,} were treated, its "
+            "interval excludes next to nothing."
         )
     else:
         lines.append(
@@ -250,8 +212,15 @@ def remarks(advice: Advice) -> list[str]:
     ahead = [rival.policy for rival in advice.rivals if rival.interval.high < 0]
     if ahead:
         lines.append(f"{', '.join(ahead)} did better than the choice made: more seeds would tell.")
-    everybody = advice.rival("treat-all").spend
-    if everybody < UNSPENT * setting.budget:
+    if setting.payment.cost_cap is not None:
+        able = rivals_of(setting.measured_history, setting.kind)
+        free = [name for name in able if not advice.has(name)]
+        lines.append(f"Left out, because {NO_CAP}: {', '.join(free)}.")
+    elif (
+        # charged on conversion it is an estimate, and below the budget by chance, too
+        not setting.payment.on_conversion
+        and (everybody := advice.rival(TREAT_ALL).spend) < UNSPENT * setting.budget
+    ):
         lines.append(f"Money is not scarce here: treating everybody costs {everybody:,.0f}.")
     return lines + [f"{rival.policy}: {rival.note}" for rival in advice.rivals if rival.note]
 
@@ -259,7 +228,7 @@ def remarks(advice: Advice) -> list[str]:
 def _simulated(advice: Advice) -> list[str]:
     setting = advice.setting
     each = setting.budget / setting.users
-    seeds = len({run.seed for run in advice.runs})
+    seeds = len(advice.seeds)
     share = ""
     if not setting.payment.on_conversion:
         share = f"{each:,.3g} per user treats {min(each / costs.MEAN, 1):.1%} of them at that cost."
@@ -278,7 +247,7 @@ def _simulated(advice: Advice) -> list[str]:
 
 def _logged(advice: Advice) -> list[str]:
     setting = advice.setting
-    seeds = len({run.seed for run in advice.runs})
+    seeds = len(advice.seeds)
     lines = [
         "The users of your trial stand for those to come. Each seed streams "
         f"{setting.measured_users:,} of its rows: measured with {setting.measured_history:,} rows "

@@ -130,8 +130,8 @@ class Campaign(Standing):
 
     def _note_point(self, decision: Event) -> None:
         at, number, out = decision.at, decision.number or 0, self.budget - decision.remaining
-        price = decision.price or 0.0
-        self.tally.note_point(Point(at, number, out, self.planned(at, number), price))
+        price, held = decision.price or 0.0, out - self.spent
+        self.tally.note_point(Point(at, number, out, self.planned(at, number), price, held))
 
     def observing(self, at: int, known: Known, value: float, action: int) -> Event:
         """Learn an outcome; ``action`` is what was done, which a shadow campaign did not choose.
@@ -273,7 +273,8 @@ class Campaign(Standing):
             self.measure.end(number, action > 0, value, alone)
         if self.tally.note_outcome(action, value):
             caused = self.caused()
-            point = CausedPoint(self.now(at), caused.estimated, caused.measured)
+            measured = None if caused.needed else caused.measured
+            point = CausedPoint(self.now(at), caused.estimated, measured)
             self.tally.note_caused(point)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from msgspec import to_builtins
 
+from bccb.assembly import NO_CAP
 from bccb.charge import TREATMENT, share_in_millionths
 from bccb.data.service_log import CONTROL
 from bccb.encoding import OTHER, Encoding, Feature
@@ -19,6 +20,7 @@ from bccb.ledger.event import Kind
 from bccb.ledger.moment import SECOND, as_time, moment_of
 from bccb.money import BUDGET_RANGE, MICROS, MOST_MONEY, as_text, budget_down
 from bccb.outcome import check_largest
+from bccb.policies import POLICIES
 from bccb.serve.books import Books
 from bccb.serve.campaign import Campaign
 from bccb.serve.cells import cells_beside, cells_of, check_cells, cut
@@ -63,6 +65,10 @@ def terms_of(asked: CampaignRequest, at: int) -> Terms:
     cost_cap = None if asked.cost_cap is None else budget_down("cost_cap", asked.cost_cap)
     if cost_cap is not None and not 1 <= cost_cap <= MOST_MONEY:
         raise invalid("cost_cap", asked.cost_cap, BUDGET_RANGE)
+    spec = POLICIES.get(asked.policy.name)
+    if cost_cap is not None and spec is not None and spec.composition.no_cap:
+        allowed = NO_CAP.format(spec.name, spec.composition.no_cap)
+        raise invalid("cost_cap", asked.cost_cap, allowed)
     largest = _check_amounts(asked)
     treatments, code = tuple(asked.treatments), this_code()
     features = [each if isinstance(each, str) else each.name for each in asked.features]

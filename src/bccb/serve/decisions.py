@@ -6,7 +6,7 @@ engine's task; ``at`` is the time in microseconds.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -81,11 +81,9 @@ def decide(books: Books, at: int, requests: Sequence[Asked]) -> list[Made | Prob
     """
     books.look_up((asked.campaign_id, asked.users.ids) for asked in requests)
     results: dict[int, Made | ProblemError] = {}
-    waiting = list(range(len(requests)))
-    while waiting:
-        taken, waiting = _apart(requests, waiting)
+    for together in _turns(requests):
         drafts: list[tuple[int, Draft]] = []
-        for i in taken:
+        for i in together:
             try:
                 drafts.append((i, _draft(books, requests[i])))
             except ProblemError as problem:
@@ -101,17 +99,21 @@ def check(books: Books, at: int, asked: Asked) -> None:
     _check(draft.campaign, at, asked, draft, _made_before(books, draft.campaign, draft.ids))
 
 
-def _apart(requests: Sequence[Asked], waiting: list[int]) -> tuple[list[int], list[int]]:
-    """Requests without an id of another one, of the first one's campaign, and the rest of them."""
-    first, seen = requests[waiting[0]].campaign_id, set[str]()
-    taken: list[int] = []
-    rest: list[int] = []
-    for i in waiting:
-        ids = set(requests[i].users.ids)
-        here = requests[i].campaign_id == first and seen.isdisjoint(ids)
-        (taken if here else rest).append(i)
-        seen |= ids if here else set()
-    return taken, rest
+def _turns(requests: Sequence[Asked]) -> Iterable[list[int]]:
+    """The requests of each campaign in turns: those of one turn have no id in common.
+
+    A request with an id of an earlier one has a later turn.
+    """
+    turns: dict[tuple[str, int], list[int]] = {}
+    last: dict[str, dict[str, int]] = {}  # by campaign and id: its latest turn
+    for i, (campaign_id, users) in enumerate(requests):
+        ids, seen = users.ids, last.setdefault(campaign_id, {})
+        turn = 0
+        if not seen.keys().isdisjoint(ids):
+            turn = 1 + max(seen.get(id_, -1) for id_ in ids)
+        seen.update(dict.fromkeys(ids, turn))
+        turns.setdefault((campaign_id, turn), []).append(i)
+    return turns.values()
 
 
 def _draft(books: Books, asked: Asked) -> Draft:

@@ -14,7 +14,15 @@ from typing import IO, Any, TypeAlias
 
 from bccb.data.encodings import encoding_metadata
 from bccb.data.schema import Columns, cost_columns
-from bccb.data.service_log import AMOUNTS, CONTROL, OWN, SHADOW, own_columns, service_columns
+from bccb.data.service_log import (
+    AMOUNTS,
+    CHARGED,
+    CONTROL,
+    OWN,
+    SHADOW,
+    own_columns,
+    service_columns,
+)
 from bccb.encoding import Kind, Value, as_text, plain
 from bccb.ledger.event import Event
 from bccb.ledger.moment import as_time
@@ -30,7 +38,7 @@ PAGE = 5_000  # rows at once
 
 def taken_names(treatments: tuple[str, ...]) -> set[str]:
     """Names of columns that no feature may have."""
-    return {*OWN, *SHADOW, *AMOUNTS, *cost_columns(treatments)}
+    return {*OWN, *SHADOW, *AMOUNTS, *CHARGED, *cost_columns(treatments)}
 
 
 Until: TypeAlias = Mapping[int, int]  # the last event of each cell that counts, by its key
@@ -90,6 +98,8 @@ def _row(campaign: Campaign, number: int, resolved: Resolved) -> dict[str, Any]:
     }
     if terms.has_amounts:
         row["outcome_kind"] = terms.outcome
+    if terms.payment.on_conversion:
+        row["charged_on"] = terms.payment.text
     if terms.shadow:  # what was done is what the other system did, with a probability of its own
         recorded = resolved.kind in WITH_VALUE and resolved.action is not None
         done = arms[resolved.action or 0] if recorded else None
@@ -112,7 +122,7 @@ def columns(campaign: Campaign) -> Columns:
     """The role of each column, so that readers need no options."""
     terms = campaign.terms
     costs = cost_columns(terms.treatments)
-    return service_columns(terms.features, terms.treatments, costs, terms.shadow, terms.has_amounts)
+    return service_columns(terms.features, terms.treatments, costs, *_kinds_of(terms))
 
 
 def write(ledger: Ledger, campaign: Campaign, until: Until, kind: str) -> IO[bytes]:
@@ -182,7 +192,12 @@ def _metadata(campaign: Campaign) -> dict[str, str]:
 
 
 def _own(campaign: Campaign) -> dict[str, str]:
-    return own_columns(campaign.terms.shadow, campaign.terms.has_amounts)
+    return own_columns(*_kinds_of(campaign.terms))
+
+
+def _kinds_of(terms: Terms) -> tuple[bool, bool, bool]:
+    """Whether a campaign is in shadow mode, in money, and charged on conversion."""
+    return terms.shadow, terms.has_amounts, terms.payment.on_conversion
 
 
 def _names(campaign: Campaign) -> list[str]:

@@ -52,6 +52,7 @@ def merged_campaign(cells: Sequence[wire.Campaign]) -> wire.Campaign:
         median_delay_seconds=median(delays) if delays else None,
         too_late=sum(cell.too_late for cell in cells),
         caused=_caused(cells),
+        fit_due=any(cell.fit_due for cell in cells),
         fits=sum(cell.fits for cell in cells),
         fitted_at=max((cell.fitted_at for cell in cells if cell.fitted_at), default=None),
         alerts=tuple(_named(alert, cell) for cell in cells for alert in cell.alerts),
@@ -95,6 +96,7 @@ def merged_report(cells: Sequence[wire.Report]) -> wire.Report:
             max((cell.delays.seconds for cell in cells), key=len),
             tuple(_arm_delays(arm) for arm in zip(*delays, strict=True)),
         ),
+        to_return=_money(cell.to_return for cell in cells),
     )
 
 
@@ -164,6 +166,7 @@ def _caused(cells: Sequence[wire.Campaign]) -> wire.Caused | None:
         measured_users=sum(each.measured_users for each in known),
         return_on_spend=_times(estimated, 1.0 / out) if estimated and out else None,
         not_measured=next((each.not_measured for each in known if each.not_measured), None),
+        too_few=next((each.too_few for each in known if each.too_few), None),
     )
 
 

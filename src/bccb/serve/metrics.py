@@ -120,8 +120,8 @@ class _Campaigns(Collector):
             families["decisions"].add_metric(label, campaign.machine.decisions)
             families["pending"].add_metric(label, campaign.open)
             families["conversions"].add_metric(label, sum(campaign.tally.conversions))
-            if campaign.terms.has_amounts:
-                families["value"].add_metric(label, sum(campaign.tally.value))
+            if campaign.tally.whole_value is not None:
+                families["value"].add_metric(label, campaign.tally.whole_value)
             families["too_late"].add_metric(label, campaign.pending.too_late)
             families["corrections"].add_metric(label, campaign.tally.corrections)
             families["alerts"].add_metric(label, len(campaign.alerts))

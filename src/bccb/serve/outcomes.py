@@ -156,8 +156,10 @@ def _take(
     if before is not None:
         if before != (before[0] if alone else value, action):
             detail = f"decision {id_!r} has the outcome {before[0]:g} already"
+            if known.correction is not None:
+                detail += f", and was corrected to {known.value:g} since"
             raise conflict("outcome-differs", detail, f"{where}{'action' if alone else 'value'}")
-        return before[0], "already_recorded"
+        return before[0] if known.correction is None else known.value, "already_recorded"
     if waits:
         if not alone:
             planned.reported[id_] = known, (value, action)

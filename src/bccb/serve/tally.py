@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from bccb.intervals import QUANTILE, Interval, wilson
 from bccb.outcome import NOT_REPORTED
 
+PARTS = 10**12  # of the currency: sums of whole numbers are exact
 POINTS = 400  # at most; then every second one is dropped
 CAUSED, OUTCOMES = 100, 50  # the same of what was caused; outcomes between two, at first
 RECENT = 20  # points over which the speed of spending is measured
@@ -24,6 +25,7 @@ class Point(NamedTuple):
     spent: int  # micros, with what is held
     planned: int  # micros
     price: float
+    held: int = 0  # micros, of those spent: until outcomes are known
 
 
 class CausedPoint(NamedTuple):
@@ -73,8 +75,8 @@ class Tally:
     offers: int = 0  # users whose cheapest treatment is in the next sum
     cheapest: int = 0  # micros
     reports: Reports = NO_REPORTS
-    value: list[float] = field(default_factory=list)  # of each arm, where outcomes are amounts
-    squares: list[float] = field(default_factory=list)  # likewise, of the amounts
+    parts: list[int] = field(default_factory=list)  # of each arm, where outcomes are amounts
+    squares: list[int] = field(default_factory=list)  # likewise, of the amounts: exact
     corrections: int = 0  # outcomes that were corrected
 
     @classmethod
@@ -83,7 +85,7 @@ class Tally:
         arms = treatments + 1
         made = cls([0] * arms, [0] * arms, [0.0] * arms)
         if amounts:
-            made.value, made.squares = [0.0] * arms, [0.0] * arms
+            made.parts, made.squares = [0] * arms, [0] * arms
         return made
 
     def note_point(self, point: Point) -> None:
@@ -103,9 +105,8 @@ class Tally:
     def note_outcome(self, action: int, y: float) -> bool:
         """One more outcome; whether a point of what was caused is due."""
         self.outcomes[action] += 1
-        if self.value:
-            self.value[action] += y
-            self.squares[action] += y * y
+        if self.parts:
+            self._add_amount(action, y, 1)
             y = float(y != NOT_REPORTED)
         self.conversions[action] += y
         return sum(self.outcomes) % self.caused_every == 0
@@ -113,11 +114,25 @@ class Tally:
     def correct(self, action: int, was: float, y: float) -> None:
         """An outcome was another one."""
         self.corrections += 1
-        if self.value:
-            self.value[action] += y - was
-            self.squares[action] += y * y - was * was
+        if self.parts:
+            self._add_amount(action, y, 1)
+            self._add_amount(action, was, -1)
             was, y = float(was != NOT_REPORTED), float(y != NOT_REPORTED)
         self.conversions[action] += y - was
+
+    def _add_amount(self, action: int, y: float, sign: int) -> None:
+        parts = round(y * PARTS)
+        self.parts[action] += sign * parts
+        self.squares[action] += sign * parts**2
+
+    def value(self, arm: int) -> float | None:
+        """What an arm has brought, in currency; None where outcomes are conversions."""
+        return self.parts[arm] / PARTS if self.parts else None
+
+    @property
+    def whole_value(self) -> float | None:
+        """What all arms have brought."""
+        return sum(self.parts) / PARTS if self.parts else None
 
     @property
     def average_cost(self) -> float:
@@ -141,11 +156,12 @@ class Tally:
 
     def value_per_user(self, arm: int, pending: float = 0.0) -> Interval | None:
         """The amount that a user of an arm brings, counted as in :meth:`rate`; None if it is."""
-        if not self.value or self.rate(arm, pending) is None:
+        value = self.value(arm)
+        if value is None or self.rate(arm, pending) is None:
             return None
         n = self.outcomes[arm] + pending
-        mean = self.value[arm] / n
-        reach = QUANTILE * math.sqrt(max(self.squares[arm] / n - mean**2, 0.0) / n)
+        mean, squares = value / n, self.squares[arm] / PARTS**2
+        reach = QUANTILE * math.sqrt(max(squares / n - mean**2, 0.0) / n)
         return Interval(mean, mean - reach, mean + reach)
 
     def at_most(self, price: float) -> bool:
@@ -153,15 +169,18 @@ class Tally:
         low = sum(point.price <= price * (1.0 + CLOSE) for point in self.points[-RECENT:])
         return 2 * low > RECENT
 
-    def money_ends_at(self, at: int, remaining: int) -> int | None:
+    def money_ends_at(self, at: int, remaining: int, returning: float = 0.0) -> int | None:
         """When the money ends at the recent speed; None if that is not known.
 
-        It is also None where no user has come for as long as those points took.
+        ``returning`` is the share of what is held that is expected to return: as much of what was
+        held more and more is not spent. It is also None where no user has come for as long as those
+        points took.
         """
         if len(self.points) < RECENT or remaining == 0:
             return None
         first, last = self.points[-RECENT], self.points[-1]
-        spent, passed = last.spent - first.spent, at - first.at
+        spent = last.spent - first.spent - returning * (last.held - first.held)
+        passed = at - first.at
         if spent <= 0 or passed <= 0 or at - last.at > last.at - first.at:
             return None
         left = remaining / spent * passed
@@ -177,6 +196,9 @@ class Tally:
     def from_dict(cls, kept: dict[str, Any]) -> Tally:
         """The sums that :meth:`to_dict` gave; those that older versions kept besides are left."""
         known = {each.name: kept[each.name] for each in fields(cls) if each.name in kept}
+        if "value" in kept:  # of versions before: amounts in currency
+            known["parts"] = [round(each * PARTS) for each in kept["value"]]
+            known["squares"] = [round(each * PARTS) * PARTS for each in kept["squares"]]
         known["reports"] = Reports(*kept.get("reports", NO_REPORTS))
         known["points"] = [Point(*point) for point in kept["points"]]
         known["caused"] = [

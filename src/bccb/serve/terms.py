@@ -9,8 +9,9 @@ from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
-from bccb.assembly import assemble
-from bccb.charge import TREATMENT
+from bccb.assembly import assemble, composition_for
+from bccb.charge import TREATMENT, Payment
+from bccb.composition import Composition
 from bccb.data.schema import one_of
 from bccb.encoding import Encoding, Value
 from bccb.errors import InputError, MissingExtraError
@@ -95,6 +96,11 @@ class Terms:
         return self.outcome == Kind.AMOUNT
 
     @cached_property
+    def payment(self) -> Payment:
+        """How treatments are charged."""
+        return Payment(self.charge, share=self.share)
+
+    @cached_property
     def outcome_range(self) -> tuple[float, float, str]:
         """The least and the largest outcome, and that in words."""
         if self.has_amounts and not self.negative:
@@ -122,8 +128,10 @@ class Terms:
 
     def machine(self) -> Machine:
         """A new policy on these terms."""
+        spec = self._spec().changed(**self.parameters)
+        self._check_size(composition_for(spec, self.outcome))
         made = assemble(
-            self._spec().changed(**self.parameters),
+            spec,
             budget=self.budget / MICROS,
             horizon=self.users or self.expected_users or 1,
             features=self.columns,
@@ -135,13 +143,17 @@ class Terms:
             outcome=self.outcome,
             largest=None if self.largest is None else self.largest / MICROS,
         )
-        if made.model_size > MOST_MEMORY:
-            most = f"so few that {self.policy} needs at most {MOST_MEMORY:,} numbers"
-            sizes = f"{self.columns:,} x {len(self.treatments):,}"
-            raise InputError("features x treatments", sizes, f"{most}, not {made.model_size:,}")
         # through floats, large amounts would be some micros off
         made.begin_with(self.budget, self.cost_cap)
         return made
+
+    def _check_size(self, composition: Composition) -> None:
+        """Refuse a policy that is too large, before it takes hundreds of megabytes."""
+        size = composition.model_size(self.columns, len(self.treatments))
+        if size > MOST_MEMORY:
+            most = f"so few that {self.policy} needs at most {MOST_MEMORY:,} numbers"
+            sizes = f"{self.columns:,} x {len(self.treatments):,}"
+            raise InputError("features x treatments", sizes, f"{most}, not {size:,}")
 
     def check_installed(self) -> None:
         """Refuse a policy that needs what is not installed here."""

@@ -31,6 +31,11 @@ NOBODY_COUNTS = (
     "reported or their window has ended."
 )
 
+TOO_FEW = (
+    "Too few users yet: until {needed:,} were treated whose outcomes are known, the measured "
+    "interval excludes next to nothing."
+)
+
 
 def money(micros: int) -> Decimal:
     """Micros in currency units, with two decimals or as many as it takes."""
@@ -76,7 +81,8 @@ def campaign_view(campaign: Campaign | Quarantined, whole: bool = True) -> wire.
         caused=_caused(campaign) if whole else None,
         needs_history=campaign.needs_history,
         cap_binds=campaign.cap_binds,
-        value=sum(campaign.tally.value) if campaign.terms.has_amounts else None,
+        value=campaign.tally.whole_value,
+        fit_due=campaign.machine.fit_due,
         fits=campaign.machine.fits,
         fitted_at=None if campaign.fitted_at is None else time_of(campaign.fitted_at),
         alerts=tuple(
@@ -160,7 +166,9 @@ def report_view(campaign: Campaign | Quarantined, at: int) -> wire.Report:
     if points:  # as things stand: money may have returned since the last decision
         out = campaign.spent + campaign.reserved
         points.append(Point(now, campaign.machine.decisions, out, planned, points[-1].price))
-    ends = tally.money_ends_at(now, campaign.remaining + campaign.machine.to_return)
+    back = campaign.machine.to_return
+    returning = back / max(campaign.machine.held_micros, 1)
+    ends = tally.money_ends_at(now, campaign.remaining + back, returning)
     return wire.Report(
         campaign=campaign_view(campaign),
         now=time_of(at),
@@ -171,6 +179,7 @@ def report_view(campaign: Campaign | Quarantined, at: int) -> wire.Report:
         money_ends_at=None if ends is None or campaign.over(now) else time_of(ends),
         series=_series(points),
         delays=delays_view(campaign.pending, campaign.terms.treatments),
+        to_return=money(back),
     )
 
 
@@ -188,7 +197,7 @@ def _arms(campaign: Campaign) -> tuple[wire.ArmFigures, ...]:
             outcomes=tally.outcomes[arm],
             conversions=tally.conversions[arm],
             rate=_figure(tally.rate(arm, float(waiting[arm]))),
-            value=tally.value[arm] if tally.value else None,
+            value=tally.value(arm),
             value_per_user=_figure(values[arm]),
         )
         for arm, name in enumerate((None, *campaign.terms.treatments))
@@ -208,6 +217,7 @@ def _caused(campaign: Campaign) -> wire.Caused | None:
         return None
     caused, terms = campaign.caused(), campaign.terms
     reason = None
+    too_few = TOO_FEW.format(needed=caused.needed) if caused.needed else None
     if terms.has_amounts and terms.largest is None and campaign.machine.reserve > 0.0:
         reason = NO_LARGEST
     elif campaign.measure is not None and caused.measured is None:
@@ -218,6 +228,7 @@ def _caused(campaign: Campaign) -> wire.Caused | None:
         measured_users=caused.measured_users,
         return_on_spend=_figure(_return_on_spend(campaign, caused)),
         not_measured=reason,
+        too_few=too_few,
     )
 
 

@@ -127,9 +127,9 @@ class CampaignRequest(Body):
     cost_cap: Annotated[
         MoneyText | None,
         Meta(
-            description="The most that one more conversion may cost, or one more unit of value "
-            "where outcomes are amounts: the price never falls below 1 / cost_cap, and money is "
-            "left over rather than spent on less."
+            description="Nothing is bought that is expected to cost more for one more conversion, "
+            "or one more unit of value where outcomes are amounts: the price never falls below "
+            "1 / cost_cap, and money is left over rather than spent on less."
         ),
     ] = None
     outcome: OutcomeTermsRequest = field(default_factory=OutcomeTermsRequest)
@@ -192,6 +192,13 @@ class Caused(Answer, frozen=True):
         Meta(
             description="Why nothing is measured, where amounts have no largest one or nobody "
             "counts yet; otherwise null."
+        ),
+    ] = None
+    too_few: Annotated[
+        str | None,
+        Meta(
+            description="Why the measured figure should not be shown yet, with the number of users "
+            "that it takes: its interval excludes next to nothing. null once there are so many."
         ),
     ] = None
 
@@ -273,6 +280,13 @@ class Campaign(Answer, frozen=True):
         Caused | None,
         Meta(description="What the treatments caused; null in lists, and in shadow campaigns."),
     ]
+    fit_due: Annotated[
+        bool,
+        Meta(
+            description="Whether the policy is to be fitted again on outcomes that are known: what "
+            "is estimated may change soon."
+        ),
+    ] = False
     fits: Annotated[
         int,
         Meta(
@@ -297,7 +311,10 @@ class Campaign(Answer, frozen=True):
     charge: Charge = "treatment"
     cost_cap: Annotated[
         Money | None,
-        Meta(description="The most that one more conversion, or unit of value, may cost."),
+        Meta(
+            description="The most that one more conversion, or unit of value, may be expected to "
+            "cost."
+        ),
     ] = None
     cap_binds: Annotated[
         bool,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from decimal import Decimal
 from typing import Annotated
 
 from msgspec import Meta
@@ -73,7 +74,10 @@ class Delays(Answer, frozen=True):
 
 
 class CausedSeries(Answer, frozen=True):
-    """What had been caused, as it was known after one outcome and another; null if it was not."""
+    """What had been caused, as it was known after one outcome and another; null if it was not.
+
+    What was measured of too few users is null, too.
+    """
 
     at: tuple[float, ...]
     estimated: tuple[Figure | None, ...]
@@ -97,6 +101,13 @@ class Report(Answer, frozen=True):
     ]
     series: Series
     delays: Delays
+    to_return: Annotated[
+        Money,
+        Meta(
+            description="The part of what is reserved that is expected to return, where costs are "
+            "charged on conversion: spending stands against the plan without it."
+        ),
+    ] = Decimal("0.00")
 
 
 class SegmentEffect(Answer, frozen=True):

@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect
 from bccb.policies import DEFAULT
 from serve.page.browser import Service, Watched, figure, needs_chromium, overflow
 
-pytestmark = [needs_chromium, pytest.mark.slow_first]
+pytestmark = [needs_chromium, pytest.mark.slow_first(2)]
 
 
 def fill_form(page: Page, name: str) -> None:
@@ -83,6 +83,42 @@ def test_the_page_says_why_nothing_is_measured_yet(service: Service, tab: Watche
     page.goto(f"{service.url}/#/campaigns/{id_}")
     expect(figure(page, "measured")).to_have_text("not known yet")
     expect(page.locator("#measured-note")).to_contain_text("Nobody counts yet")
+
+
+def test_what_is_measured_of_few_users_is_not_shown(service: Service, tab: Watched) -> None:
+    """It leaps from end to end with every outcome: 15, then -45."""
+    page, id_ = tab.page, service.create("few", policy={"name": "pooled-bayes"}, budget="500")
+    service.drive(id_, 0, 60)
+    httpx.post(
+        f"{service.url}/v1/campaigns/{id_}/outcomes",
+        json=[{"decision_id": f"user-{i}", "value": 0} for i in range(0, 60, 5)],
+    ).raise_for_status()
+    caused = service.report(id_)["campaign"]["caused"]
+    assert (caused["measured_users"], caused["not_measured"]) == (60, None)
+    page.goto(f"{service.url}/#/campaigns/{id_}")
+    expect(figure(page, "measured")).to_have_text("too few users yet")
+    expect(page.locator("#measured-range")).to_be_hidden()
+    expect(page.locator("#measured-note")).to_contain_text("until 1,050 were treated")
+    assert page.locator("#measured-note").inner_text() == caused["too_few"]
+
+
+def test_money_that_is_expected_to_return_is_not_ahead_of_the_plan(
+    service: Service, tab: Watched
+) -> None:
+    terms = {"charge": "conversion", "policy": {"name": "pooled-bayes"}, "budget": "50"}
+    page, id_ = tab.page, service.create("held", horizon={"users": 400}, **terms)
+    service.drive(id_, 0, 100)
+    report = service.report(id_)
+    made, back = report["campaign"], float(report["to_return"])
+    out = float(made["spent"]) + float(made["reserved"]) - back
+    ahead = out - float(report["planned"])
+    assert back > 0.0
+    page.goto(f"{service.url}/#/campaigns/{id_}")
+    words = f"{abs(ahead):.2f} {'ahead of' if ahead > 0 else 'behind'} the plan"
+    expect(page.locator("#spend-note")).to_contain_text(words)
+    expect(page.locator("#spend-note")).to_contain_text(
+        f", without {back:.2f} that is expected to return."
+    )
 
 
 def test_a_campaign_in_money_shows_value_in_its_currency(service: Service, tab: Watched) -> None:
@@ -158,7 +194,7 @@ def test_the_form_takes_a_charge_and_a_cost_cap(
     page.get_by_label("Cost cap").fill("12.50")
     page.get_by_role("button", name="Open the campaign").click()
     expect(page.locator("#cap-words")).to_have_text(
-        "At most 12.50 is paid for one more conversion."
+        "Nothing is bought that is expected to cost more than 12.50 for one more conversion."
     )
     expect(page.locator("#charge-words")).to_be_visible()
     made = campaign_of(service, page)

@@ -13,7 +13,7 @@ from serve.page.browser import Service, Watched, check_figures, figure, needs_ch
 
 POLICY = "default-src 'self'"  # nothing inline, nothing from elsewhere
 
-pytestmark = [needs_chromium, pytest.mark.slow_first]
+pytestmark = [needs_chromium, pytest.mark.slow_first(2)]
 
 
 def test_figures_are_those_of_the_report_and_change_without_reload(

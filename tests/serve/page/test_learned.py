@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from serve.page.browser import Service, Watched, needs_chromium, overflow
 
-pytestmark = [needs_chromium, pytest.mark.slow_first]
+pytestmark = [needs_chromium, pytest.mark.slow_first(2)]
 
 
 @pytest.mark.parametrize("width", [1280, 390])

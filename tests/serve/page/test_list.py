@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from serve.page.browser import Service, Watched, figure, focused, needs_chromium
 
-pytestmark = [needs_chromium, pytest.mark.slow_first]
+pytestmark = [needs_chromium, pytest.mark.slow_first(2)]
 
 
 def test_the_list_shows_money_counts_status_and_mode(

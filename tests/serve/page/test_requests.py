@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from serve.page.browser import Service, Watched, check_figures, needs_chromium
 
-pytestmark = [needs_chromium, pytest.mark.slow_first]
+pytestmark = [needs_chromium, pytest.mark.slow_first(2)]
 
 
 def test_requests_never_overlap_and_rest_while_the_tab_is_hidden(

@@ -74,8 +74,8 @@ function chargeWords({ charge, share: part }) {
 /** What the cost cap does, in a sentence. */
 function capWords(campaign) {
   const [cap, unit] = [moneyOf(campaign, campaign.cost_cap), unitOf(campaign)];
-  if (!campaign.cap_binds) return `At most ${cap} is paid for one more ${unit}.`;
-  return `Nothing left that is worth its price: one more ${unit} would cost more than ${cap}, so ${moneyOf(campaign, campaign.remaining)} is left over.`;
+  if (!campaign.cap_binds) return `Nothing is bought that is expected to cost more than ${cap} for one more ${unit}.`;
+  return `Nothing left that is worth its price: one more ${unit} is expected to cost more than ${cap}, so ${moneyOf(campaign, campaign.remaining)} is left over.`;
 }
 
 function showActivity(report) {
@@ -135,14 +135,15 @@ function showCharts(report) {
   charts.price.update([times, price], roomAbove(Math.max(0, ...price)), `A line of the price over time. ${priced}`);
 }
 
-/** How the spending stands against the plan, in a sentence. */
-function planWords({ campaign, planned, series }) {
+/** How the spending stands against the plan, in a sentence. What is expected to return is not spent. */
+function planWords({ campaign, planned, series, to_return: back }) {
   if (series.at.length === 0) return "Nothing was decided yet.";
-  const ahead = Number(campaign.spent) + Number(campaign.reserved) - Number(planned);
+  const ahead = Number(campaign.spent) + Number(campaign.reserved) - Number(back) - Number(planned);
   const budget = Number(campaign.budget);
   const part = percent(Math.abs(ahead) / budget, 1);
   if (Math.abs(ahead) < 0.0005 * budget) return "Spending is as planned.";
-  return `Spending is ${moneyOf(campaign, Math.abs(ahead))} ${ahead > 0 ? "ahead of" : "behind"} the plan, ${part} of the budget.`;
+  const without = Number(back) > 0 ? `, without ${moneyOf(campaign, back)} that is expected to return` : "";
+  return `Spending is ${moneyOf(campaign, Math.abs(ahead))} ${ahead > 0 ? "ahead of" : "behind"} the plan, ${part} of the budget${without}.`;
 }
 
 /** Show a report in place. */

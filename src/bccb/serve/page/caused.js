@@ -7,15 +7,16 @@ import { countOf, isInMoney } from "./units.js";
 
 const UNKNOWN = "not known yet";
 const SHADOW = "not known in shadow";
-const NOTHING = { estimated: null, measured: null, measured_users: 0, return_on_spend: null, not_measured: null };
+const TOO_FEW = "too few users yet";
+const NOTHING = { estimated: null, measured: null, measured_users: 0, return_on_spend: null, not_measured: null, too_few: null };
 let chart = null; // made when first shown: it needs a width
 let range = 1; // of the axis, by which the chart rounds
 
 const rounded = (value) => fixed(value, decimalsFor(range / 10, 2));
 
-/** A figure with its interval, or words in its place. */
-function show(name, interval, placeholder, format) {
-  const known = interval !== null;
+/** A figure with its interval, or words in its place: where it is not known, or not to be shown. */
+function show(name, interval, placeholder, format, hidden = false) {
+  const known = interval !== null && !hidden;
   const { value, low, high } = interval ?? { value: null, low: null, high: null };
   const decimals = known ? decimalsFor((high - low) / 10, 2) : 0;
   const text = (part) => (known ? fixed(part, decimals) : "");
@@ -34,8 +35,8 @@ function meaning(estimated, shadow, inMoney) {
   return "It could still be none: the interval holds 0.";
 }
 
-function difference({ measured, measured_users: users, not_measured: reason }) {
-  if (reason !== null) return reason;
+function difference({ measured, measured_users: users, not_measured: reason, too_few: few }) {
+  if (reason !== null || few !== null) return reason ?? few;
   if (measured === null) return "Measuring takes decisions made at random, from the first user on: a policy with a reserve above 0.";
   return `Estimated trusts the model. Measured trusts only who was left alone at random, among the first ${fixed(users)} users, whose outcomes are all known: it is wide, and its 95 % hold however often you look.`;
 }
@@ -43,11 +44,12 @@ function difference({ measured, measured_users: users, not_measured: reason }) {
 function showFigures({ campaign }) {
   const shadow = campaign.mode === "shadow";
   const inMoney = isInMoney(campaign);
-  const { estimated, measured, return_on_spend: returned } = campaign.caused ?? NOTHING;
+  const { estimated, measured, return_on_spend: returned, too_few: few } = campaign.caused ?? NOTHING;
   const never = inMoney && campaign.outcome.largest === null;
   const format = (value, decimals) => countOf(campaign, value, decimals);
   show("estimated", estimated, shadow ? SHADOW : UNKNOWN, format);
-  show("measured", measured, shadow ? SHADOW : never ? "no" : UNKNOWN, format);
+  const unmeasured = shadow ? SHADOW : never ? "no" : few !== null ? TOO_FEW : UNKNOWN;
+  show("measured", measured, unmeasured, format, few !== null);
   show("return", returned, UNKNOWN, fixed);
   byId("estimated").classList.toggle("unknown", estimated === null);
   byId("return-line").hidden = !inMoney || shadow;

@@ -1,0 +1,217 @@
+"""Assumptions of a plan: which users come, how many convert, and what a conversion brings.
+
+Users are those of a trial, drawn with replacement, or the simulator's. Everybody's odds of a
+conversion are shifted alike, so that rate and effect are those asked for. In money a conversion
+brings a log-normal amount. In a trial its mean depends on the features, by the ridge regression
+of :func:`bccb.evaluate.outcome_model.fit_amounts`, in which one huge order counts little; and
+where amounts of treated users clearly differ from those of others, they do so in the plan.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bccb.data import costs
+from bccb.data.world import Amounts, World, simulate_world
+from bccb.errors import InputError
+from bccb.evaluate.outcome_model import fit_amounts, predict
+from bccb.intervals import QUANTILE, Interval
+from bccb.outcome import LARGEST_RANGE, MOST_AMOUNT, check_largest
+from bccb.types import Floats, Ints, Log
+
+FEWEST_CONVERSIONS = 20  # of each arm of a trial
+STREAM = 7  # keeps the draws of rows apart from others
+FARTHEST = 30.0  # logits
+SPREAD = 0.8  # of the logarithm of simulated amounts, as in bccb.data.world
+MOSTLY, QUANTILE_OF_MOST = 0.99, 2.3263  # of conversions bring less than the largest that counts
+CUTS = 4  # times that amounts are cut before the model is fitted: a huge one widens the first cut
+NEGATIVE = 0.5  # of the amounts at most: a campaign that loses money on most orders has no plan
+
+
+class Target(NamedTuple):
+    """What one more conversion rests on: the rate without treatment, and what treating adds."""
+
+    rate: float
+    effect: float
+
+
+class Worth(NamedTuple):
+    """What conversions are assumed to bring."""
+
+    amount: float  # on average, without treatment
+    spread: float  # of its logarithm, beyond what the features tell
+    largest: float  # the largest amount that counts in what is measured
+    negative: float = 0.0  # the share of amounts below 0
+    ratio: Interval | None = None  # of amounts of treated users to those of others, in a trial
+
+    @property
+    def factor(self) -> float:
+        """What treating does to amounts: nothing, unless the trial shows that it does."""
+        if self.ratio is None or self.ratio.low <= 1.0 <= self.ratio.high:
+            return 1.0
+        return self.ratio.value
+
+
+class Shape(NamedTuple):
+    """Users of a trial: features, costs, and what they do without treatment."""
+
+    features: Floats
+    micros: Ints
+    rates: Floats  # of conversions
+    amounts: Floats | None = None  # what a conversion of each brings on average, without its sign
+
+
+class Assumed(NamedTuple):
+    """All that a plan assumes; where it does not say, users are those of the simulator."""
+
+    target: Target | None = None
+    shape: Shape | None = None
+    worth: Worth | None = None
+    cost: float | None = None  # of treating any of the simulated users
+
+
+def simulated(target: Target | None, amount: float | None, cost: float | None) -> Assumed:
+    """Simulated users, with this rate and effect, average amount and cost; checked."""
+    if target is not None and not 0.0 < target.rate < 1.0:
+        raise InputError("rate", target.rate, "above 0 and below 1, such as 0.05")
+    if target is not None and not -target.rate < target.effect < 1.0 - target.rate:
+        allowed = f"such that the rate {target.rate:g} with it stays between 0 and 1"
+        raise InputError("effect", target.effect, allowed)
+    if cost is not None:
+        costs.constant(1, 1, cost)  # refuse one that is none
+    if amount is None:
+        return Assumed(target, cost=cost)
+    if not 1e-6 <= amount <= MOST_AMOUNT:
+        raise InputError("amount", amount, f"{LARGEST_RANGE}, such as 25")
+    largest = amount * math.exp(QUANTILE_OF_MOST * SPREAD - 0.5 * SPREAD**2)
+    return Assumed(target, worth=Worth(amount, SPREAD, _tidy(largest)), cost=cost)
+
+
+def of_trial(trial: Log) -> Assumed:
+    """The users of a trial, its rate and effect (the average over its treatments) and amounts.
+
+    >>> from bccb.data import simulate
+    >>> assumed = of_trial(simulate(4_000, seed=2, outcome="visit"))
+    >>> round(assumed.target.rate, 3), assumed.worth is None
+    (0.036, True)
+    """
+    if trial.probabilities is not None:
+        allowed = "left out: a plan needs a randomised trial, not a log of a policy's decisions"
+        raise InputError("the probabilities of the log", "given", allowed)
+    treated = trial.actions > 0
+    converted = 1.0 * (trial.outcomes != 0.0) if trial.amounts else trial.outcomes
+    for who, rows in (("treated", treated), ("untreated", ~treated)):
+        conversions = float(converted[rows].sum())
+        if conversions < FEWEST_CONVERSIONS:
+            allowed = f"at least {FEWEST_CONVERSIONS}; or give --rate and --effect"
+            raise InputError(f"conversions of {who} users in the trial", conversions, allowed)
+    rate = float(converted[~treated].mean())
+    target = Target(rate, float(converted[treated].mean()) - rate)
+    rates = predict(trial.features[~treated], converted[~treated], trial.features)
+    shape = Shape(trial.features, trial.micros, np.clip(rates, 1e-9, 1.0 - 1e-9))
+    if not trial.amounts:
+        return Assumed(target, shape)
+    amounts, worth = _worth(trial, shape.rates, treated)
+    return Assumed(target, shape._replace(amounts=amounts), worth)
+
+
+def _worth(trial: Log, rates: Floats, treated: npt.NDArray[np.bool_]) -> tuple[Floats, Worth]:
+    """What a conversion of each user brings without treatment, and what is assumed of it."""
+    won = np.flatnonzero(trial.outcomes)
+    negative = float((trial.outcomes[won] < 0.0).mean())
+    if negative >= NEGATIVE:
+        allowed = f"below {NEGATIVE:.0%}: a plan in money needs amounts that are mostly gains"
+        raise InputError("the share of amounts below 0 in the trial", f"{negative:.1%}", allowed)
+    sizes = np.abs(trial.outcomes)
+    for _ in range(CUTS):
+        sizes[won] = fit_amounts(trial.features, sizes).cut
+    model, own = fit_amounts(trial.features, sizes), treated[won]
+    ratio = _ratio(model.residuals[own], model.residuals[~own])
+    largest = float(np.quantile(sizes[trial.outcomes > 0.0], MOSTLY))
+    worth = Worth(1.0, 0.0, 1.0, negative, ratio)
+    sizes[treated] /= worth.factor
+    model = fit_amounts(trial.features, sizes)
+    amounts = model.expected(trial.features)
+    return amounts, worth._replace(
+        amount=float(np.average(amounts, weights=rates)) * (1.0 - 2.0 * negative),
+        spread=float(model.residuals.std()),
+        largest=_tidy(largest),
+    )
+
+
+def _ratio(ours: Floats, others: Floats) -> Interval:
+    """The ratio of amounts with these logarithms, with its 95 % interval."""
+    apart = float(ours.mean() - others.mean())
+    reach = QUANTILE * math.sqrt(ours.var() / len(ours) + others.var() / len(others))
+    ends = (round(math.exp(each), 9) for each in (apart, apart - reach, apart + reach))
+    return Interval(*ends)
+
+
+def _tidy(amount: float) -> float:
+    """The amount rounded up to two digits, which a user can give again.
+
+    >>> _tidy(186.2), _tidy(0.0301), _tidy(25.0)
+    (190.0, 0.031, 25.0)
+    """
+    unit = 10.0 ** (math.floor(math.log10(amount)) - 1)
+    rounded = float(f"{math.ceil(amount / unit * (1.0 - 1e-12)) * unit:.2g}")
+    return min(max(rounded, 1e-6), MOST_AMOUNT)
+
+
+def with_largest(assumed: Assumed, largest: float | None) -> Assumed:
+    """The same with another largest amount that counts; checked."""
+    if largest is None:
+        return assumed
+    if assumed.worth is None:
+        allowed = "left out: it is about amounts of money, and outcomes are conversions here"
+        raise InputError("largest", largest, allowed)
+    check_largest(largest)
+    return assumed._replace(worth=assumed.worth._replace(largest=largest))
+
+
+def world_of(users: int, seed: int, assumed: Assumed) -> World:
+    """So many users of a plan. What treating does to amounts is not in it."""
+    target, shape = assumed.target, assumed.shape
+    world = simulate_world(users, seed, "conversion" if target is None else "visit")
+    if assumed.cost is not None:
+        world = replace(world, micros=costs.constant(users, world.micros.shape[1], assumed.cost))
+    means = None
+    if target is not None:
+        base, features, micros = world.rates[:, 0], world.features, world.micros
+        if shape is not None:
+            rows = np.random.default_rng((seed, STREAM)).integers(0, len(shape.rates), users)
+            base, features, micros = shape.rates[rows], shape.features[rows], shape.micros[rows]
+            means = None if shape.amounts is None else shape.amounts[rows]
+        base = _shifted(base, target.rate)
+        treated = _shifted(base, target.rate + target.effect)
+        rates = np.column_stack((base, *(treated for _ in range(micros.shape[1]))))
+        world = replace(world, features=features, micros=micros, rates=rates)
+    if assumed.worth is None:
+        return world
+    return replace(world, amounts=_drawn(users, seed, assumed.worth, means))
+
+
+def _drawn(users: int, seed: int, worth: Worth, means: Floats | None) -> Amounts:
+    """What a conversion of each user brings, on average and this time."""
+    rng = np.random.default_rng((seed, STREAM, 1))
+    means = np.full(users, worth.amount) if means is None else means
+    noise = worth.spread * rng.normal(size=users) - 0.5 * worth.spread**2
+    signs = np.where(rng.random(users) < worth.negative, -1.0, 1.0)
+    drawn = np.minimum(means * np.exp(noise), MOST_AMOUNT / max(worth.factor, 1.0))
+    return Amounts(means * (1.0 - 2.0 * worth.negative), signs * drawn, worth.spread)
+
+
+def _shifted(rates: Floats, mean: float) -> Floats:
+    """The rates with all odds multiplied by one factor, so that their mean is ``mean``."""
+    logits = np.log(rates / (1.0 - rates))
+    low, high = -FARTHEST, FARTHEST
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        above = (1.0 / (1.0 + np.exp(-logits - middle))).mean() > mean
+        low, high = (low, middle) if above else (middle, high)
+    return np.asarray(1.0 / (1.0 + np.exp(-logits - low)))

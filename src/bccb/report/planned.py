@@ -1,0 +1,125 @@
+"""A plan in words, and as rows of text: what to expect, and what that rests on."""
+
+from __future__ import annotations
+
+from bccb.evaluate.assumptions import Worth
+from bccb.evaluate.planning import Outlook, Plan
+from bccb.outcome import Kind
+from bccb.policies import DEFAULT
+from bccb.report.paying import payment_lines, price_of
+from bccb.report.rows import decimals
+
+
+def plan_lines(plan: Plan) -> list[str]:
+    """What to expect of a campaign, how well it will be known, and what would show it."""
+    usual, enough = plan.usual, plan.enough
+    low, high = usual.measured.low, usual.measured.high
+    lines = [
+        f"With {plan.budget:,.15g} for {plan.users:,} users {DEFAULT} is expected to cause "
+        f"{_caused(plan, usual)}. At the end the estimate will be known to "
+        f"± {usual.estimated_reach:,.0f}; measured by random decisions alone, about {low:,.0f} to "
+        f"{high:,.0f}."
+    ]
+    lines += payment_lines(plan.payment, [(DEFAULT, plan.budget, usual.spend)], plan.kind)
+    if enough is None:
+        lines.append(
+            f"No reserve up to {plan.outlooks[-1].reserve:g} makes the measured interval exclude 0 "
+            "in most campaigns: the effect is too small for so few users. Rely on the estimate, or "
+            "plan for more users."
+        )
+    elif enough is usual:
+        lines.append("The default reserve is enough for the measured interval to exclude 0.")
+    else:
+        lost = max(usual.caused - enough.caused, 0.0)
+        lines.append(
+            f"With reserve={enough.reserve:g} the measured interval excludes 0 in "
+            f"{enough.shown:.0%} of campaigns; that costs {_figure(plan, lost)} of the "
+            f"{_figure(plan, usual.caused)}{'' if _in_money(plan) else ' conversions'}."
+        )
+    return lines
+
+
+def _caused(plan: Plan, outlook: Outlook) -> str:
+    """What is caused: so many conversions, or so much value and what comes back for the money."""
+    if not _in_money(plan):
+        return f"{outlook.caused:,.1f} conversions"
+    each = outlook.return_on_spend
+    returned = "" if each is None else f", a return of {each:,.2f} on spend"
+    return f"a value of {_figure(plan, outlook.caused)}{returned}"
+
+
+def _figure(plan: Plan, value: float) -> str:
+    return f"{value:,.{decimals(plan.kind, plan.usual.caused)}f}"
+
+
+def _in_money(plan: Plan) -> bool:
+    return plan.kind == Kind.AMOUNT
+
+
+def plan_remarks(plan: Plan) -> list[str]:
+    """What a plan rests on."""
+    rate, effect = plan.target
+    lines = [
+        f"Assumed: {rate:.3%} convert without treatment, treating everybody would add {effect:.3%} "
+        "on average, and outcomes are known at once."
+    ]
+    if plan.worth is not None:
+        lines += _worth_lines(plan.worth, plan.simulated)
+    if not plan.simulated:
+        lines.append(
+            "Users and costs are drawn from your trial; each treatment is taken to multiply "
+            "everybody's odds by the same factor."
+        )
+        return lines
+    price = f"Simulated users stand for yours; {price_of(plan.payment, plan.cost)}"
+    lines.append(f"{price}." if plan.cost is not None else f"{price}; --cost gives another.")
+    return lines
+
+
+def _worth_lines(worth: Worth, simulated: bool) -> list[str]:
+    """What conversions are assumed to bring, and which amounts count in what is measured."""
+    where = "the same for all users" if simulated else "by features as in your trial"
+    text = f"A conversion brings {worth.amount:,.2f} on average, {where}; amounts are log-normal"
+    lines = [f"{text}, with a deviation of {worth.spread:.2f} of the logarithm."]
+    if worth.negative:
+        lines.append(f"As in your trial, {worth.negative:.1%} of the amounts are below 0.")
+    if worth.ratio is not None:
+        ratio, apart = worth.ratio, worth.factor != 1.0
+        lines.append(
+            f"In your trial amounts of treated users are {ratio.value - 1:+.1%} against those of "
+            f"others (95 %: {ratio.low - 1:+.1%} to {ratio.high - 1:+.1%}): "
+            f"{'so they are here' if apart else 'no clear difference, so that none is assumed'}."
+        )
+    lines.append(
+        f"Measuring needs a bound: of each amount, what is above {worth.largest:,.15g} does not "
+        "count in it. --largest gives another; open the campaign with the same."
+    )
+    return lines
+
+
+def outlook_rows(plan: Plan) -> list[dict[str, str]]:
+    """One row for each share of decisions made at random."""
+    return [
+        {
+            "reserve": f"{each.reserve:g}",
+            **_outlook(plan, each),
+            **({} if _in_money(plan) else {"treated": f"{each.treated:,.0f}"}),  # too wide a table
+            "spend": f"{each.spend:,.0f}",
+            "estimated": f"± {each.estimated_reach:,.0f}",
+            "measured": f"{each.measured.low:,.0f} to {each.measured.high:,.0f}",
+            "effect shown": f"{each.shown:.0%}",
+        }
+        for each in plan.outlooks
+    ]
+
+
+def _outlook(plan: Plan, outlook: Outlook) -> dict[str, str]:
+    """What is caused, and in money what comes back for each unit of spend."""
+    digits = decimals(plan.kind, plan.usual.caused)
+    caused = f"{outlook.caused:,.{digits}f}"
+    if outlook.deviation is not None:
+        caused += f" ± {outlook.deviation:{4 if digits == 1 else ''},.{digits}f}"
+    if not _in_money(plan):
+        return {"caused": caused}
+    each = outlook.return_on_spend
+    return {"caused value": caused, "return": "" if each is None else f"{each:,.2f}"}

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bccb
+from bccb.data import simulate
+from bccb.errors import InputError
+from bccb.evaluate import planning
+from bccb.evaluate.assumptions import Assumed, Target, of_trial, simulated, world_of
+from bccb.evaluate.planning import plan
+from bccb.types import Floats, Log
+
+VISITS = simulate(6_000, seed=2, outcome="visit")
+TARGET = Target(0.1, 0.05)
+
+
+def in_money(amounts: Floats | float) -> Log:
+    """The trial, in which every visit brings such an amount."""
+    return replace(VISITS, outcomes=VISITS.outcomes * amounts, kind="amount")
+
+
+def orders(seed: int = 1, treated: float = 1.0) -> Floats:
+    """Log-normal amounts, which the first feature tells, and treatment multiplies."""
+    x = VISITS.features[:, 0]
+    logs = 3.0 + 0.5 * (x - x.mean()) / x.std()
+    noise = np.random.default_rng(seed).normal(0.0, 0.5, VISITS.users)
+    amounts = np.exp(logs + noise) * np.where(VISITS.actions > 0, treated, 1.0)
+    return np.asarray(amounts, np.float64)
+
+
+def test_with_equal_amounts_it_is_the_plan_in_conversions_times_the_amount() -> None:
+    counted = plan(40, 800, trial=VISITS, seeds=[1])
+    valued = plan(40, 800, trial=in_money(20.0), largest=20.0, seeds=[1])
+    assert valued.worth is not None
+    assert (valued.worth.amount, valued.worth.spread) == pytest.approx((20.0, 0.0), abs=1e-9)
+    assert valued.target == counted.target
+    for one, other in zip(valued.outlooks, counted.outlooks, strict=True):
+        assert (one.spend, one.treated) == pytest.approx((other.spend, other.treated), rel=0.02)
+        assert one.caused == pytest.approx(20.0 * other.caused, rel=0.02)
+        assert one.measured.low == pytest.approx(20.0 * other.measured.low, rel=0.05)
+
+
+def test_what_is_caused_is_the_naive_sum_over_the_treated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "RESERVES", (0.1,))
+    trial, factor, caused = in_money(orders(treated=1.5)), 0.0, 0.0
+    assumed = of_trial(trial)
+    assert assumed.worth is not None
+    factor = assumed.worth.factor
+    assert factor > 1.2
+    world = world_of(600, 3, assumed)
+    assert world.amounts is not None
+    sizes: dict[str, Any] = {"budget": 60, "horizon": 600, "features": 12, "seed": 3}
+    policy = bccb.make("pooled-bayes", **sizes, outcome="amount", reserve=0.1)
+    for i in range(600):
+        decision = policy.decide(world.features[i], world.costs[i])
+        a = decision.action
+        converts = world.draws[i] < world.rates[i, a]
+        amount = world.amounts.drawn[i] * (factor if a else 1.0)
+        policy.observe(decision, amount if converts else 0.0)
+        if a:
+            worth = world.amounts.worth[i]
+            caused += world.rates[i, 1] * factor * worth - world.rates[i, 0] * worth
+    usual = plan(60, 600, trial=trial, seeds=[3]).usual
+    assert usual.caused == pytest.approx(caused, rel=1e-9)
+    assert usual.spend == pytest.approx(policy.spent, rel=1e-9)
+
+
+def test_amounts_of_the_trial_are_found_again() -> None:
+    worth = of_trial(in_money(orders())).worth
+    assert worth is not None
+    won = VISITS.outcomes > 0
+    assert worth.amount == pytest.approx(orders()[won].mean(), rel=0.1)
+    assert worth.spread == pytest.approx(0.5, rel=0.15)
+    assert worth.factor == 1.0
+    brought = orders()[won]
+    assert 0.98 <= (brought < worth.largest).mean() < 1.0
+
+
+def test_drawn_amounts_have_the_mean_and_the_spread() -> None:
+    world = world_of(50_000, 1, simulated(TARGET, 25.0, 0.5))
+    assert world.amounts is not None
+    assert world.amounts.drawn.mean() == pytest.approx(25.0, rel=0.02)
+    assert np.log(world.amounts.drawn).std() == pytest.approx(0.8, rel=0.02)
+    assert (world.amounts.worth == 25.0).all()
+    assert (world.costs == 0.5).all()
+    other = world_of(1_000, 1, Assumed(TARGET))
+    assert world_of(1_000, 1, simulated(TARGET, 25.0, None)).draws.tolist() == other.draws.tolist()
+
+
+def test_a_huge_order_moves_little() -> None:
+    log = simulate(3_000, seed=3, outcome="visit")
+    brought = log.outcomes * np.exp(3.0 + np.random.default_rng(1).normal(0.0, 0.5, log.users))
+    huge = brought.copy()
+    huge[np.flatnonzero(brought)[7]] = 1e5  # of some 140
+    both = [of_trial(replace(log, outcomes=y, kind="amount")).worth for y in (brought, huge)]
+    usual, moved = both
+    assert usual is not None
+    assert moved is not None
+    assert moved.amount == pytest.approx(usual.amount, rel=0.08)
+    assert moved.spread == pytest.approx(usual.spread, rel=0.08)
+    assert moved.largest == pytest.approx(usual.largest, rel=0.4)
+
+
+def test_smaller_orders_of_treated_users_are_charged_for() -> None:
+    assumed = of_trial(in_money(orders(treated=0.6)))
+    assert assumed.worth is not None
+    assert assumed.worth.factor == pytest.approx(0.6, rel=0.15)
+    same = of_trial(in_money(orders())).worth
+    assert same is not None
+    assert assumed.worth.amount == pytest.approx(same.amount, rel=0.1)  # of those left alone
+    less = plan(40, 800, trial=in_money(orders(treated=0.6)), seeds=[1]).usual
+    more = plan(40, 800, trial=in_money(orders()), seeds=[1]).usual
+    assert less.caused < more.caused - 1.0
+
+
+def test_refunds_are_drawn_as_often_as_in_the_trial() -> None:
+    brought = orders()
+    won = np.flatnonzero(VISITS.outcomes)
+    brought[won[::4]] *= -1.0
+    assumed = of_trial(in_money(brought))
+    world = world_of(20_000, 1, assumed)
+    assert assumed.worth is not None
+    assert world.amounts is not None
+    assert (world.amounts.drawn < 0).mean() == pytest.approx(0.25, abs=0.02)
+    assert world.amounts.worth.mean() == pytest.approx(world.amounts.drawn.mean(), rel=0.1)
+    with pytest.raises(InputError, match="the share of amounts below 0 in the trial is '100.0%'"):
+        of_trial(in_money(-orders()))
+
+
+def test_a_share_costs_a_part_of_what_comes_in() -> None:
+    terms: dict[str, Any] = {"amount": 10.0, "cost": 5.0, "seeds": [1], "charge": "conversion"}
+    whole = plan(1e5, 500, TARGET, **terms)
+    part = plan(1e5, 500, TARGET, share=0.1, **terms)
+    assert part.usual.spend < 0.5 * whole.usual.spend
+    assert part.payment.share == 0.1
+
+
+def test_figures_carry_the_kind_and_what_is_assumed() -> None:
+    made = plan(40, 300, TARGET, amount=25.0, largest=90.0, seeds=[1], cost_cap=2.0)
+    figures = json.loads(json.dumps(made.figures()))
+    assert figures["kind"] == "amount"
+    assert figures["worth"]["amount"] == 25.0
+    assert figures["worth"]["largest"] == 90.0
+    assert figures["cost_cap"] == 2.0
+    usual = figures["outlooks"][0]
+    assert usual["return_on_spend"] == pytest.approx(usual["caused"] / usual["spend"])
+    counted = json.loads(json.dumps(plan(40, 300, TARGET, seeds=[1]).figures()))
+    assert (counted["kind"], counted["worth"]) == ("conversion", None)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"amount": 0.0}, "amount is 0.0, but must be at least 0.000001"),
+        ({"amount": float("nan")}, "amount is nan, but must be a finite number"),
+        ({"amount": 2e9}, "amount is 2000000000.0, but must be"),
+        ({"amount": 5.0, "largest": 0.0}, "largest is 0.0, but must be at least 0.000001"),
+        ({"largest": 9.0}, "largest is 9.0, but must be left out: it is about amounts"),
+        ({"share": 0.2, "charge": "conversion"}, "share is 0.2, but must be left out, or given"),
+        ({"amount": 5.0, "share": 0.2}, 'needs charge="conversion"'),
+        ({"amount": 5.0, "cost": 0.0}, "cost is 0.0"),
+        ({"trial": VISITS, "amount": 5.0}, "amount is 5.0, but must be left out: the trial tells"),
+        ({"trial": VISITS, "cost": 5.0}, "cost is 5.0, but must be left out: the trial tells"),
+        (
+            {"trial": VISITS, "share": 0.2, "charge": "conversion"},
+            "share is 0.2, but must be left out: the outcomes of this log are conversions",
+        ),
+    ],
+)
+def test_bad_input_names_field_and_value(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        plan(100, 1_000, **given)
