@@ -498,6 +498,28 @@ def test_a_cut_link_resets_and_refuses_connections(proxy: Proxy, echo: int) -> N
         assert sent(connection, b"c") == b"c"
 
 
+def test_who_connects_while_a_link_is_being_cut_is_reset(proxy: Proxy, echo: int) -> None:
+    link = proxy.link(echo)
+    held, go = threading.Event(), threading.Event()
+
+    async def hold() -> None:
+        held.set()
+        go.wait()
+
+    holding = threading.Thread(target=proxy.run, args=[hold()])
+    cutting = threading.Thread(target=link.set, args=[State.CUT])
+    holding.start()
+    assert held.wait(10.0)
+    with connected(link.port) as connection:
+        cutting.start()
+        time.sleep(0.1)  # the thread of the links is to find both at once
+        go.set()
+        holding.join()
+        cutting.join()
+        with pytest.raises(ConnectionResetError):
+            connection.recv(1)
+
+
 def test_a_black_hole_takes_everything_and_says_nothing(proxy: Proxy, echo: int) -> None:
     link = proxy.link(echo)
     with connected(link.port) as before:

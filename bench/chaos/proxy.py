@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 HOST = "127.0.0.1"
 CHUNK = 1 << 16
+BACKLOG = 100
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: a closed connection is reset
 WAIT_SECONDS = 10.0
 
@@ -69,9 +70,9 @@ class Link:
         self._proxy = proxy
         self._place = _bound(0)  # never listens: it keeps the port while the link is cut
         self.port: int = self._place.getsockname()[1]
-        self._server: asyncio.Server | None = None
+        self._listener: socket.socket | None = None
         self._writers: set[asyncio.StreamWriter] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._accepted: dict[asyncio.Task[None], socket.socket] = {}
         self._flowing = asyncio.Event()
 
     def set(self, state: State) -> None:
@@ -84,47 +85,66 @@ class Link:
         self._place.close()
 
     async def _set(self, state: State) -> None:
-        if state is State.CUT and self._server is not None:
-            self._server.close()  # first, so that nobody connects after the reset
-            self._server = None
-            await asyncio.sleep(0)  # whoever was accepted has a task now
+        if state is State.CUT:
+            self._deafen()  # first, so that nobody connects after the reset
         # Bytes that were swallowed are missing: such a connection must not go on.
         if state is State.CUT or self.state is State.BLACK_HOLE:
             await self._reset()
         self.state = state
-        if state is not State.CUT and self._server is None:
-            self._server = await asyncio.start_server(self._accept, sock=_bound(self.port))
+        if state is not State.CUT:
+            self._listen()
         if state is State.STALLED:
             self._flowing.clear()
         else:
             self._flowing.set()
 
-    async def _reset(self) -> None:
-        for writer in self._writers:
-            with suppress(OSError):
-                writer.get_extra_info("socket").setsockopt(
-                    socket.SOL_SOCKET, socket.SO_LINGER, RESET
-                )
-            writer.transport.abort()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0.01)  # transports let go of their sockets a little later
+    # Not asyncio.start_server: its connections are nobody's for two rounds of the loop, and one
+    # that is accepted just before the server is closed is never closed.
+    def _listen(self) -> None:
+        if self._listener is None:
+            self._listener = _bound(self.port)
+            self._listener.setblocking(False)
+            self._listener.listen(BACKLOG)
+            asyncio.get_running_loop().add_reader(self._listener, self._accept, self._listener)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        self._writers.add(writer)
-        try:
-            await self._carry(reader, writer)
-        except (OSError, asyncio.CancelledError):
-            pass
-        finally:
-            writer.close()
-            self._writers.discard(writer)
-            self._tasks.discard(task)
+    def _deafen(self) -> None:
+        if self._listener is not None:
+            asyncio.get_running_loop().remove_reader(self._listener)
+            self._listener.close()
+            self._listener = None
+
+    async def _reset(self) -> None:
+        accepted = dict(self._accepted)
+        there = [writer.get_extra_info("socket") for writer in self._writers]
+        for connection in (*accepted.values(), *there):
+            with suppress(OSError):
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        for writer in self._writers:
+            writer.transport.abort()
+        for task in accepted:
+            task.cancel()
+        await asyncio.gather(*accepted, return_exceptions=True)
+        await asyncio.sleep(0.01)  # transports let go of their sockets a little later
+        for connection in accepted.values():
+            connection.close()  # also where its task had not begun
+
+    def _accept(self, listener: socket.socket) -> None:
+        with suppress(OSError):  # whoever connected may be gone
+            connection, _ = listener.accept()
+            connection.setblocking(False)
+            task = asyncio.get_running_loop().create_task(self._serve(connection))
+            self._accepted[task] = connection
+            task.add_done_callback(self._accepted.pop)
+
+    async def _serve(self, connection: socket.socket) -> None:
+        with suppress(OSError, asyncio.CancelledError):
+            reader, writer = await asyncio.open_connection(sock=connection)
+            self._writers.add(writer)
+            try:
+                await self._carry(reader, writer)
+            finally:
+                writer.close()
+                self._writers.discard(writer)
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await self._flowing.wait()
