@@ -78,7 +78,7 @@ def test_the_reason_of_the_cell_that_is_not_measured_is_told(service: Service, h
     reason = "Nobody counts yet."
     unmeasured = structs.replace(measured, measured=None, not_measured=reason)
     parts[1] = structs.replace(parts[1], caused=unmeasured)
-    merged = merged_campaign(parts).caused
+    merged = merged_campaign(parts, []).caused
     assert merged is not None
     assert (measured.not_measured, merged.measured, merged.not_measured) == (None, None, reason)
 
@@ -149,7 +149,7 @@ def test_what_was_caused_over_time_begins_when_all_cells_know(service: Service, 
         wire.decoder(wire.Report).decode(wire.encode(_with(part, series)))
         for part, series in zip(parts, (one, two, three), strict=True)
     ]
-    merged = merged_report(given).caused_series
+    merged = merged_report(given, []).caused_series
     assert merged.at == (3.0, 4.0, 5.0)
     assert [each and each.value for each in merged.estimated] == [3.0, 3.0, 3.0]
     assert merged.measured == (None, None, None)
@@ -168,10 +168,14 @@ def test_the_money_of_all_cells_ends_together(service: Service, hot: str) -> Non
         return structs.replace(report, now=NOW, money_ends_at=ends, campaign=campaign)
 
     # 30 left at 2 a second, and 10 at 1 a second: 40 at 3 a second
-    ends = merged_report([cell(first, "30", 15), cell(second, "10", 10), cell(third, "0", None)])
+    ends = merged_report(
+        [cell(first, "30", 15), cell(second, "10", 10), cell(third, "0", None)], []
+    )
     assert ends.money_ends_at is not None
     assert (ends.money_ends_at - NOW).total_seconds() == pytest.approx(40 / 3)
-    unknown = merged_report([cell(first, "30", 15), cell(second, "10", None), cell(third, "0", 1)])
+    unknown = merged_report(
+        [cell(first, "30", 15), cell(second, "10", None), cell(third, "0", 1)], []
+    )
     assert unknown.money_ends_at is None
 
 
@@ -198,7 +202,7 @@ def test_a_list_has_one_entry_for_all_cells(service: Service, hot: str) -> None:
 
 def test_a_list_keeps_cells_of_which_some_are_missing() -> None:
     some = {"c1x2.0": b"{}", "c2": b"[]"}
-    assert merged_list(some) == [b"{}", b"[]"]
+    assert merged_list(some, {}) == [b"{}", b"[]"]
 
 
 def test_a_campaign_runs_while_one_of_its_cells_does(service: Service, hot: str) -> None:
@@ -225,4 +229,4 @@ def test_the_terms_of_a_quarantined_cell_are_taken_from_another(service: Service
 
 def test_one_campaign_is_itself(service: Service, hot: str) -> None:
     (first, *_) = views(service, hot)
-    assert merged_campaign([first]) is first
+    assert merged_campaign([first], []) is first

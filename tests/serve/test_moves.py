@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pasts import damage
+from starlette.requests import Request
 from typer.testing import CliRunner
 
 from bccb.cli import app
@@ -23,6 +25,7 @@ from bccb.serve import moves
 from bccb.serve.books import Books
 from bccb.serve.cells import cell_for, cells_of
 from bccb.serve.moves import due, level
+from bccb.serve.spreading import Ask, Spread
 from serve.recovered import reasons
 from serve.service import Clock, Service, user
 
@@ -102,6 +105,37 @@ def test_no_cell_gets_more_than_a_campaign_may_have() -> None:
 
 
 # Moving
+
+
+@pytest.mark.parametrize("path", ["", "/report", "/budget"])
+def test_money_that_moves_while_cells_are_asked_counts_once(
+    service: Service, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    hot = service.open(cells=2, budget="100.00")["id"]
+    spend(service, hot, 1, 50)
+    cells, ask, asked = cells_of(hot), Spread._ask, list[str]()
+
+    async def one_by_one(self: Spread, how: Ask, request: Request, cell: str) -> object:
+        """Money moves as soon as the second cell has answered; only then the first one does."""
+        if cell == cells[0]:
+            while not asked:
+                await asyncio.sleep(0)
+            return await ask(self, how, request, cell)
+        answer = await ask(self, how, request, cell)
+        await service.engine.do(lambda books, at: level(books, at, cells))
+        asked.append(cell)
+        return answer
+
+    monkeypatch.setattr(Spread, "_ask", one_by_one)
+    if path == "/budget":
+        answer = service.done(f"{hot}/budget", {"add": "10.00", "request_id": "more"})
+    else:
+        answer = service.get(f"{hot}{path}").json()
+    view = answer.get("campaign", answer)
+    more = 10 if path == "/budget" else 0
+    assert budgets(service, hot)[1] > 50_000_000
+    assert float(view["budget"]) == 100 + more
+    assert float(view["remaining"]) == 50 + more
 
 
 def test_money_goes_where_it_is_spent(service: Service) -> None:

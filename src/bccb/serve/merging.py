@@ -13,10 +13,11 @@ from typing import TypeVar
 from msgspec import structs
 
 from bccb import wire
+from bccb.ledger.port import Account
 from bccb.money import MICROS
 from bccb.serve.cells import cells_of, whole_of
 from bccb.serve.tally import CAUSED, POINTS
-from bccb.serve.views import money
+from bccb.serve.views import money, money_view
 
 T = TypeVar("T")
 CAMPAIGNS = wire.decoder(wire.Campaign)
@@ -24,8 +25,12 @@ CAMPAIGNS = wire.decoder(wire.Campaign)
 STATUSES = ("quarantined", "running", "paused", "closed")
 
 
-def merged_campaign(cells: Sequence[wire.Campaign]) -> wire.Campaign:
-    """The campaign whose cells these are, in their order; of a single one itself."""
+def merged_campaign(cells: Sequence[wire.Campaign], accounts: Sequence[Account]) -> wire.Campaign:
+    """The campaign whose cells these are, in their order; of a single one itself.
+
+    Its money is that of their ``accounts``, which are of one moment. The cells may have answered at
+    different ones, and money that moved meanwhile would count in none of them, or twice.
+    """
     if len(cells) == 1:
         return cells[0]
     bad = [cell for cell in cells if cell.status == "quarantined"]
@@ -40,10 +45,7 @@ def merged_campaign(cells: Sequence[wire.Campaign]) -> wire.Campaign:
         reason=reason and f"cell {bad[0].id} is, while the others go on: {reason}",
         seed=cells[0].seed,
         horizon=_horizon([cell.horizon for cell in cells if cell not in bad] or [one.horizon]),
-        budget=_money(cell.budget for cell in cells),
-        spent=_money(cell.spent for cell in cells),
-        reserved=_money(cell.reserved for cell in cells),
-        remaining=_money(cell.remaining for cell in cells),
+        **money_view(accounts),
         decisions=sum(cell.decisions for cell in cells),
         treated=sum(cell.treated for cell in cells),
         pending=sum(cell.pending for cell in cells),
@@ -64,7 +66,7 @@ def merged_campaign(cells: Sequence[wire.Campaign]) -> wire.Campaign:
     )
 
 
-def merged_list(campaigns: Mapping[str, bytes]) -> list[bytes]:
+def merged_list(campaigns: Mapping[str, bytes], accounts: Mapping[str, Account]) -> list[bytes]:
     """Campaigns as JSON, by id, with the cells of each made one, in the place of the first."""
     merged: list[bytes] = []
     for id_, view in campaigns.items():
@@ -74,17 +76,17 @@ def merged_list(campaigns: Mapping[str, bytes]) -> list[bytes]:
             merged.append(view)
         elif id_ == cells[0]:
             views = [CAMPAIGNS.decode(campaigns[cell]) for cell in cells]
-            merged.append(wire.encode(merged_campaign(views)))
+            merged.append(wire.encode(merged_campaign(views, [accounts[cell] for cell in cells])))
     return merged
 
 
-def merged_report(cells: Sequence[wire.Report]) -> wire.Report:
+def merged_report(cells: Sequence[wire.Report], accounts: Sequence[Account]) -> wire.Report:
     """The report of the campaign whose cells these are, in their order."""
     arms = [cell.arms for cell in cells if cell.arms]  # a quarantined cell has none
     delays = [cell.delays.arms for cell in cells if cell.delays.arms]
     now = max(cell.now for cell in cells)
     return wire.Report(
-        campaign=merged_campaign([cell.campaign for cell in cells]),
+        campaign=merged_campaign([cell.campaign for cell in cells], accounts),
         now=now,
         arms=tuple(_arm(arm) for arm in zip(*arms, strict=True)),
         caused_series=_caused_series([cell.caused_series for cell in cells if cell.arms]),

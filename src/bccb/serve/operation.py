@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from starlette.requests import Request
@@ -13,7 +14,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Send
 from starlette.types import Scope as Connection
 
-from bccb.ledger.port import Scope
+from bccb.ledger.port import Account, Scope
 from bccb.serve.body import MOST_BYTES
 from bccb.serve.cells import cells_of, whole_of
 from bccb.serve.engine import Engine
@@ -93,7 +94,8 @@ class Served:
                 "campaign_id", campaign, f"{whole}: the campaign, and not one of its cells"
             )
         if cells and operation.is_spread:
-            spread = Spread(request, cells, self._answer, self._look, operation.most_bytes)
+            asking = self._answer, self._look, partial(self._accounts, cells)
+            spread = Spread(request, cells, *asking, operation.most_bytes)
             response = await spread.answer(operation.name)
         else:
             response = await self._answer(request)
@@ -104,6 +106,9 @@ class Served:
 
     async def _look(self, request: Request) -> Response:
         return await self._answer_with(look, request)
+
+    async def _accounts(self, cells: list[str]) -> list[Account]:
+        return await self.engine.do(lambda books, at: books.ledger.accounts(cells))
 
     async def _answer_with(self, endpoint: Endpoint, request: Request) -> Response:
         """The answer of the replica that holds the campaign, or of an endpoint here."""

@@ -24,7 +24,7 @@ from bccb.serve.answers import JSON, json_response
 from bccb.serve.body import parse, parse_items, parse_list, read, read_file, refusal
 from bccb.serve.books import Books
 from bccb.serve.campaign import Campaign
-from bccb.serve.cells import cells_of
+from bccb.serve.cells import cells_of, whole_of
 from bccb.serve.columns import parse_columns
 from bccb.serve.decisions import Asked, answer_columns, answers
 from bccb.serve.engine import Engine
@@ -203,7 +203,8 @@ async def open_campaign(engine: Engine, request: Request) -> Response:
 
     def command(books: Books, at: int) -> tuple[wire.Campaign, bool]:
         cells, new = campaigns.open_campaign(books, at, terms, asked.cells)
-        return merged_campaign([campaign_view(cell) for cell in cells]), new
+        views = [campaign_view(cell) for cell in cells]
+        return merged_campaign(views, [cell.account() for cell in cells]), new
 
     view, new = await engine.do(command, LONG, terms.learned_from)
     return json_response(view, 201 if new else 200)
@@ -285,8 +286,17 @@ async def list_campaigns(engine: Engine, request: Request) -> Response:
     if forwarder is not None and not is_forwarded(request):
         views = await _with_others(engine, views, await forwarder.lists(request))
     cut = forwarder is not None and is_forwarded(request)  # another replica puts cells together
-    listed = list(views.values()) if cut else merged_list(views)
+    listed = list(views.values()) if cut else await _merged(engine, views)
     return Response(b'{"campaigns":[' + b",".join(reversed(listed)) + b"]}", media_type=JSON)
+
+
+async def _merged(engine: Engine, views: dict[str, bytes]) -> list[bytes]:
+    """Campaigns with their cells put together."""
+    cells = [id_ for id_ in views if whole_of(id_) is not None]
+    if not cells:
+        return list(views.values())
+    accounts = await engine.do(lambda books, at: books.ledger.accounts(cells), LONG)
+    return merged_list(views, {account.id: account for account in accounts})
 
 
 def _views(campaigns: Iterable[Campaign | Quarantined]) -> dict[str, bytes]:

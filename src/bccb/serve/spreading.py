@@ -1,7 +1,8 @@
 """Spreading: a request for a campaign in cells goes to the cells that it concerns.
 
 Each of them is asked as if a client did: here, or where it is held. What they answer becomes one
-answer. A list is done by several cells at the same time, and is all or none in each of them.
+answer. A list is done by several cells at the same time, and is all or none in each of them. Money
+may move from cell to cell between two answers, so the money of the whole is read in one go.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from bccb import wire
+from bccb.ledger.port import Account
 from bccb.serve.answers import JSON, json_response
 from bccb.serve.body import SLICE, NotNumbersError, read_whole, split_list
 from bccb.serve.cells import cell_for, whole_of
@@ -82,6 +84,7 @@ class Spread:
     cells: list[str]
     ask: Ask  # a cell, the same
     look: Ask  # at a cell
+    accounts: Callable[[], Awaitable[list[Account]]]  # of the cells, as the ledger has them
     most_bytes: int  # of the body
 
     async def answer(self, operation: str) -> Response:
@@ -98,8 +101,8 @@ class Spread:
             case "add_budget":
                 return await self._add_budget()
             case "get_report":
-                reports = _accepted(await self._all(b""))
-                return json_response(merged_report([REPORTS.decode(each) for each in reports]))
+                reports = [REPORTS.decode(each) for each in _accepted(await self._all(b""))]
+                return json_response(merged_report(reports, await self.accounts()))
             case "get_explanation":
                 names = f"{self.cells[0]} to {self.cells[-1]}"
                 detail = f"each cell has learned on its own: ask for one of them, {names}"
@@ -151,7 +154,7 @@ class Spread:
 
     async def _every(self, body: bytes) -> Response:
         """Ask all cells, each of which answers with itself."""
-        return _campaign(await self._all(body))
+        return await self._campaign(await self._all(body))
 
     async def _add_budget(self) -> Response:
         """Add money to the first cell: it moves by itself to where it is spent.
@@ -160,7 +163,11 @@ class Spread:
         """
         body, (first, *others) = await self._body(), self.cells
         looks = _accepted(await asyncio.gather(*(self._look(cell) for cell in others)))
-        return _campaign([await self._one(first, body), *looks])
+        return await self._campaign([await self._one(first, body), *looks])
+
+    async def _campaign(self, answers: Sequence[bytes | ProblemError]) -> Response:
+        views = [CAMPAIGNS.decode(each) for each in _accepted(answers)]
+        return json_response(merged_campaign(views, await self.accounts()))
 
     async def _look(self, cell: str) -> bytes | ProblemError:
         scope = self._for(cell, b"").scope
@@ -316,10 +323,6 @@ def _renamed(problem: ProblemError, detail: str, field: str) -> ProblemError:
     if problem.field and detail.startswith(problem.field):
         detail = field + detail.removeprefix(problem.field)
     return ProblemError(problem.status, problem.kind, detail, field or None)
-
-
-def _campaign(answers: Sequence[bytes | ProblemError]) -> Response:
-    return json_response(merged_campaign([CAMPAIGNS.decode(each) for each in _accepted(answers)]))
 
 
 def _accepted(answers: Sequence[bytes | ProblemError]) -> list[bytes]:

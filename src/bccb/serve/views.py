@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import astuple, replace
 from decimal import Decimal
 from typing import Any, Literal, cast
@@ -54,7 +55,7 @@ def campaign_view(campaign: Campaign | Quarantined, whole: bool = True) -> wire.
             status="quarantined",
             reason=campaign.reason,
             **_readable_terms(campaign.terms),
-            **_money_view(campaign.account),
+            **money_view([campaign.account]),
             decisions=0,
             treated=0,
             pending=0,
@@ -70,7 +71,7 @@ def campaign_view(campaign: Campaign | Quarantined, whole: bool = True) -> wire.
         status=cast("Literal['running', 'paused', 'closed']", RUNS[campaign.status]),
         reason=None,
         **_terms_view(campaign.terms),
-        **_money_view(campaign.account()),
+        **money_view([campaign.account()]),
         decisions=campaign.machine.decisions,
         treated=sum(campaign.tally.decisions[1:]),
         pending=campaign.open,
@@ -137,12 +138,16 @@ def _encoding_view(encoding: Encoding | None) -> tuple[wire.FeatureChoice, ...]:
     )
 
 
-def _money_view(account: Account) -> dict[str, Any]:
+def money_view(accounts: Sequence[Account]) -> dict[str, Any]:
+    """The money of a campaign, or of its cells together."""
+    budget, spent, reserved = (
+        sum(getattr(each, name) for each in accounts) for name in ("budget", "spent", "reserved")
+    )
     return {
-        "budget": money(account.budget),
-        "spent": money(account.spent),
-        "reserved": money(account.reserved),
-        "remaining": money(account.budget - account.spent - account.reserved),
+        "budget": money(budget),
+        "spent": money(spent),
+        "reserved": money(reserved),
+        "remaining": money(budget - spent - reserved),
     }
 
 
