@@ -56,3 +56,12 @@ def test_a_comparison_says_after_each_policy_how_far_it_is(jobs: int) -> None:
 
 def test_work_goes_on_where_its_steps_cannot_be_noted(tmp_path: Path) -> None:
     Noted(tmp_path / "gone" / "steps")("bccb")
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_a_progress_function_raises_is_raised_where_the_work_was_begun(jobs: int) -> None:
+    def hear(*_: object) -> None:
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"), steps(hear, total=1, jobs=jobs) as step:
+        step("bccb")

@@ -63,8 +63,8 @@ def steps(progress: OnProgress | None, total: int, jobs: int = 1) -> Iterator[St
 
 @contextmanager
 def _reading(path: Path, heard: Step) -> Iterator[None]:
-    """Hear of every line of a file that grows, to the last."""
-    ended = Event()
+    """Hear of every line of a file that grows, to the last; what that raises is raised here."""
+    ended, failed = Event(), list[Exception]()
 
     def read() -> None:
         rest = ""
@@ -77,10 +77,18 @@ def _reading(path: Path, heard: Step) -> Iterator[None]:
                 if last:
                     return
 
-    reader = Thread(target=read, daemon=True)
+    def read_or_fail() -> None:
+        try:
+            read()
+        except Exception as error:
+            failed.append(error)
+
+    reader = Thread(target=read_or_fail, daemon=True)
     reader.start()
     try:
         yield
     finally:
         ended.set()
         reader.join()
+    if failed:
+        raise failed[0]
