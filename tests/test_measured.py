@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 
 from bccb.caused import Caused
 from bccb.intervals import Interval
-from bccb.measured import GRID, Measure
+from bccb.measured import COUNTS, GRID, Measure
 from bccb.types import Floats, Ints
 
 fractions = st.floats(0.0, 1.0)
@@ -146,6 +146,31 @@ def test_the_order_of_reports_does_not_matter(data: st.DataObject) -> None:
     assert measure.users == n
     assert not measure.converted
     assert not measure.states
+
+
+def test_losses_are_counted_as_long_as_they_stand() -> None:
+    """Without a model they would count as 0, so what is measured may have the wrong sign."""
+    measure = Measure(0.1, largest=50.0)
+    for number, y in enumerate((20.0, -5.0, -1.0), 1):
+        measure.end(number, True, y, 1.0)
+    measure.end(5, False, -2.0, 0.5)  # waits for the fourth
+    assert measure.losses == 3
+    again = Measure(0.1, largest=50.0)
+    assert again.restore(*measure.kept())
+    for each in (measure, again):
+        each.correct(2, True, -5.0, 5.0, 1.0)
+        each.correct(5, False, -2.0, 0.0, 0.5)
+        assert each.losses == 1
+        assert Caused.told(None, each).measured is None
+        assert Caused.told(None, each).losses == 1
+        each.correct(3, True, -1.0, 0.0, 1.0)
+        assert Caused.told(None, each).measured is not None
+    sums, states = measure.kept()
+    older = np.delete(sums, COUNTS - 1)
+    assert Measure(0.1, largest=50.0).restore(older, states)
+    many = Measure(0.1)
+    many.end_all(np.array([1, 0, 1]), np.array([-1.0, -2.0, 3.0]), np.full(3, 0.5))
+    assert many.losses == 2
 
 
 def test_damage_is_noticed() -> None:

@@ -20,8 +20,9 @@ class Caused:
     cancelled, and whose window, if there is one, has not ended.
 
     Either is None where the policy cannot tell: without a posterior, or without decisions at
-    random. Nothing is measured, either, while nobody counts. Until ``needed`` users were treated,
-    the measured interval excludes next to nothing, and its value is not worth showing. ``value``,
+    random. Nothing is measured, either, while nobody counts, and where ``losses`` outcomes are
+    below 0, which would count as 0 without a model. Until ``needed`` users were treated, the
+    measured interval excludes next to nothing, and its value is not worth showing. ``value``,
     ``low`` and ``high`` are those of the estimate, or of the measurement where there is no
     estimate.
     """
@@ -30,11 +31,14 @@ class Caused:
     measured: Interval | None
     measured_users: int
     needed: int = 0  # treated users, where fewer count; otherwise 0
+    losses: int = 0  # outcomes below 0
 
     @classmethod
     def told(cls, estimated: Interval | None, measure: Measure | None) -> Caused:
         """What a model estimates, and what is measured, as soon as anybody counts."""
         users = 0 if measure is None else measure.users
+        if measure is not None and measure.losses:
+            return cls(estimated, None, users, losses=measure.losses)
         measured = measure.interval() if measure is not None and users else None
         if measured is None or measure is None or measure.is_enough:
             return cls(estimated, measured, users)

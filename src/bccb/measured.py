@@ -57,14 +57,16 @@ SUM_ROUNDING = 1e-6  # of sums of outcomes from 0 to 1
 LOG_ROUNDING = 1e-3  # of logarithms, relative: where probabilities are tiny
 OPEN, LEFT, TREATED, UNDELIVERED, CANCELLED = range(5)  # what became of a user
 NOTHING = 0.0, 1.0  # the outcome of those who did not convert
-SUMS = 6 + 2 * GRID  # numbers that are kept before those of single users
+COUNTS = 7  # numbers that are kept before the logarithms
+SUMS = COUNTS + 2 * GRID  # and before those of single users
 
 
 class Measure:
     """Keeps what is measured, one user after the other.
 
     Outcomes count in units of ``largest``, from 0 to 1: a test without a model needs a bound.
-    Conversions are within it; an amount of money beyond it counts as ``largest``, one below 0 as 0.
+    Conversions are within it; an amount of money beyond it counts as ``largest``, one below 0 as 0,
+    and where there are any of those, the figure is not to be shown (:attr:`losses`).
     """
 
     def __init__(self, reserve: float, largest: float = 1.0) -> None:
@@ -79,11 +81,13 @@ class Measure:
         self.cancelled = 0  # of those left alone
         self.conversions = 0.0  # C
         self.without = 0.0  # the estimate of B
+        self.losses = 0  # outcomes below 0: a treatment can be what causes them
         self.states = bytearray()  # of the users after those who count
         self.converted: dict[int, tuple[float, float]] = {}  # outcome and p of such users
 
     def end(self, number: int, treated: bool, outcome: float, alone: float) -> None:
         """Note the outcome of a decision; ``alone`` is used for users left alone who converted."""
+        self.losses += outcome < 0.0
         outcome = min(max(outcome / self.largest, 0.0), 1.0)
         if outcome == 0.0 and number == self.users + 1 and not self.states:
             self.users = number
@@ -96,10 +100,12 @@ class Measure:
 
     def correct(self, number: int, treated: bool, was: float, outcome: float, alone: float) -> None:
         """Note that the outcome of a decision was another one."""
+        self.losses -= was < 0.0
         if number > self.users:
             self.converted.pop(number, None)
             self.end(number, treated, outcome, alone)
             return
+        self.losses += outcome < 0.0
         before, after = (min(max(y / self.largest, 0.0), 1.0) for y in (was, outcome))
         if treated:
             self.conversions = min(max(self.conversions + after - before, 0.0), self.treated)
@@ -150,6 +156,7 @@ class Measure:
     def end_all(self, actions: Ints, outcomes: Floats, alone: Floats) -> None:
         """Note many users at once, in order, all of whose outcomes are known. Nobody may wait."""
         assert not self.states
+        self.losses += int((outcomes < 0.0).sum())
         treated, outcomes = actions > 0, np.clip(outcomes / self.largest, 0.0, 1.0)
         left = np.flatnonzero(~treated & (outcomes != 0.0))
         self._add(alone[left, None], outcomes[left, None])
@@ -191,24 +198,26 @@ class Measure:
     def kept(self) -> tuple[Floats, Bytes]:
         """The sums and users who convert, and the states of those who do not count yet."""
         counts = self.users, self.treated, self.undelivered, self.cancelled
-        sums = np.array([*counts, self.conversions, self.without])
+        sums = np.array([*counts, self.conversions, self.without, self.losses])
         late = [(number, *pair) for number, pair in sorted(self.converted.items())]
         values = np.concatenate((sums, self.logs, np.array(late).reshape(-1)))
         return values, np.frombuffer(bytes(self.states), np.uint8)
 
     def restore(self, values: Floats, states: Bytes) -> bool:
         """Continue from what :meth:`kept` gave; whether it can be that."""
+        if len(values) % 3 == (SUMS - 1) % 3:  # a version before kept no losses
+            values = np.insert(values, COUNTS - 1, 0.0)
         late = values[SUMS:].reshape(-1, 3) if len(values) % 3 == SUMS % 3 else None
         if late is None or len(values) < SUMS or not _are_sound(values[:SUMS], late, states):
             return False
         # by Jensen's inequality the estimate of B is between the two ends
-        above = values[6:SUMS] + self.grid * values[5]
-        rounding = LOG_ROUNDING * (1.0 + abs(values[6:SUMS]))
+        above = values[COUNTS:SUMS] + self.grid * values[5]
+        rounding = LOG_ROUNDING * (1.0 + abs(values[COUNTS:SUMS]))
         if not within(late[:, 2], self.least, 1.0) or (above > rounding).any():
             return False
         self.users, self.treated, self.undelivered, self.cancelled = map(int, values[:4])
         self.conversions, self.without = float(values[4]), float(values[5])
-        self.logs[:] = values[6:SUMS]
+        self.losses, self.logs[:] = int(values[6]), values[COUNTS:SUMS]
         self.converted = {int(number): (y, p) for number, y, p in late.tolist()}
         self.states = bytearray(states.tobytes())
         return True
@@ -231,7 +240,8 @@ def _are_sound(sums: Floats, late: Floats, states: Bytes) -> bool:
         and bool(sums[1:4].sum() <= sums[0])
         and within(sums[4:5], -SUM_ROUNDING, float(sums[1]) + SUM_ROUNDING)
         and within(sums[5:6], -SUM_ROUNDING, LARGE)
-        and within(sums[6:], -LARGE, LARGE)
+        and counted(sums[6:COUNTS])
+        and within(sums[COUNTS:], -LARGE, LARGE)
         and bool((states <= CANCELLED).all() and not states[:1].any())  # the first is open
         and within(numbers, sums[0] + 1, sums[0] + len(states))
         and counted(numbers)

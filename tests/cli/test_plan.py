@@ -111,8 +111,21 @@ def test_in_money_it_speaks_of_value_and_return() -> None:
     ],
 )
 def test_it_says_what_treating_does_to_amounts(ratio: Interval, words: str) -> None:
-    worth = Worth(25.0, 0.8, 120.0, 0.1, ratio)
+    worth = Worth(25.0, 0.8, 120.0, lost=0.1, lost_treated=0.1, ratio=ratio)
     made = Plan(1_000.0, 20_000, Target(0.05, 0.01), False, (OUTLOOK,), AT_ONCE, worth)
     said = " ".join(plan_remarks(made))
     assert words in said
-    assert "10.0% of the amounts are below 0" in said
+    assert "losses are 10.0% of the amounts, by size" in said
+    assert "Measuring needs a bound" not in said
+
+
+def test_losses_that_treatment_brings_are_said_and_nothing_is_measured() -> None:
+    worth = Worth(25.0, 0.8, 120.0, lost=0.1, lost_treated=0.4)
+    outlook = replace(OUTLOOK, caused=-12.0, measured=None, shown=None)
+    made = Plan(1_000.0, 20_000, Target(0.05, 0.01), False, (outlook,), AT_ONCE, worth)
+    assert "losses are 10.0% without treatment and 40.0% with it" in " ".join(plan_remarks(made))
+    first, second = plan_lines(made)
+    assert "to cause a value of -12" in first
+    assert "measured" not in first
+    assert second.startswith("Nothing will be measured by random decisions alone")
+    assert "measured" not in outlook_rows(made)[0]

@@ -88,6 +88,17 @@ def test_what_is_held_returns_and_is_spent_on_those_who_come_later() -> None:
 
 
 @pytest.mark.compiled
+def test_who_is_reported_between_two_users_counts_with_the_later_one_to_the_end() -> None:
+    """A delay of 2.2 users ends with the third one: for a window of 2.5 that is too late."""
+    policy = make("treat-all", charge="conversion", budget=1e6)
+    late = live(policy, world(), delays=np.full(USERS, 2.2), window=2.5)
+    assert late.treated > 0
+    assert late.spend == 0.0
+    policy = make("treat-all", charge="conversion", budget=1e6)
+    assert live(policy, world(), delays=np.full(USERS, 2.2), window=3.0).spend > 0.0
+
+
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", ["pooled-bayes", "thompson"])
 def test_what_is_never_reported_counts_as_no_conversion(name: str) -> None:
     users = world()

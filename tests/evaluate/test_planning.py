@@ -39,9 +39,11 @@ def test_more_at_random_costs_value_and_narrows_what_is_measured() -> None:
     assert [each.reserve for each in made.outlooks] == list(RESERVES)
     first, last = made.outlooks[0], made.outlooks[-1]
     assert last.caused < first.caused
+    assert first.measured is not None
+    assert last.measured is not None
     assert last.measured.high - last.measured.low < first.measured.high - first.measured.low
     assert all(each.spend <= 500 for each in made.outlooks)
-    assert made.enough is None or made.enough.shown >= OFTEN
+    assert made.enough is None or (made.enough.shown or 0.0) >= OFTEN
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,8 @@ def test_with_equal_amounts_it_is_the_plan_in_conversions_times_the_amount() -> 
     for one, other in zip(valued.outlooks, counted.outlooks, strict=True):
         assert (one.spend, one.treated) == pytest.approx((other.spend, other.treated), rel=0.02)
         assert one.caused == pytest.approx(20.0 * other.caused, rel=0.02)
+        assert one.measured is not None
+        assert other.measured is not None
         assert one.measured.low == pytest.approx(20.0 * other.measured.low, rel=0.05)
 
 
@@ -118,7 +120,7 @@ def test_smaller_orders_of_treated_users_are_charged_for() -> None:
     assert less.caused < more.caused - 1.0
 
 
-def test_refunds_are_drawn_as_often_as_in_the_trial() -> None:
+def test_refunds_are_as_large_a_share_as_in_the_trial() -> None:
     brought = orders()
     won = np.flatnonzero(VISITS.outcomes)
     brought[won[::4]] *= -1.0
@@ -126,10 +128,41 @@ def test_refunds_are_drawn_as_often_as_in_the_trial() -> None:
     world = world_of(20_000, 1, assumed)
     assert assumed.worth is not None
     assert world.amounts is not None
-    assert (world.amounts.drawn < 0).mean() == pytest.approx(0.25, abs=0.02)
+    drawn, share = world.amounts.drawn, -brought[won[::4]].sum() / abs(brought[won]).sum()
+    assert -drawn[drawn < 0].sum() / abs(drawn).sum() == pytest.approx(share, abs=0.03)
     assert world.amounts.worth.mean() == pytest.approx(world.amounts.drawn.mean(), rel=0.1)
-    with pytest.raises(InputError, match="the share of amounts below 0 in the trial is '100.0%'"):
+    with pytest.raises(InputError, match="the share of losses in the amounts of the trial"):
         of_trial(in_money(-orders()))
+
+
+def test_a_treatment_that_loses_money_in_the_trial_loses_it_in_the_plan() -> None:
+    """As many convert more, but half of what treated users bring are losses."""
+    rng, brought = np.random.default_rng(4), orders()
+    lost = (VISITS.actions > 0) & (rng.random(VISITS.users) < 0.6)
+    trial = in_money(np.where(lost, -brought, brought))
+    worth = of_trial(trial).worth
+    assert worth is not None
+    won = VISITS.outcomes > 0
+    own = won & (VISITS.actions > 0)
+    share = brought[own & lost].sum() / brought[own].sum()
+    assert worth.lost == 0.0
+    assert worth.lost_treated == pytest.approx(share, abs=0.05)
+    usual = plan(40, 800, trial=trial, seeds=[1, 2]).usual
+    truth = trial.outcomes[VISITS.actions > 0].mean() - trial.outcomes[VISITS.actions == 0].mean()
+    assert truth < 0.0
+    assert usual.caused < 0.0
+    assert usual.measured is None
+    assert usual.shown is None
+
+
+def test_losses_that_do_not_clearly_differ_are_the_same_for_all() -> None:
+    rng, brought = np.random.default_rng(5), orders()
+    trial = in_money(np.where(rng.random(VISITS.users) < 0.2, -brought, brought))
+    worth = of_trial(trial).worth
+    assert worth is not None
+    assert worth.lost == worth.lost_treated == pytest.approx(0.2, abs=0.07)
+    made = plan(40, 800, trial=trial, seeds=[1])
+    assert made.enough is None
 
 
 def test_a_share_costs_a_part_of_what_comes_in() -> None:
@@ -164,6 +197,7 @@ def test_figures_carry_the_kind_and_what_is_assumed() -> None:
         ({"share": 0.2, "charge": "conversion"}, "share is 0.2, but must be left out, or given"),
         ({"amount": 5.0, "share": 0.2}, 'needs charge="conversion"'),
         ({"amount": 5.0, "cost": 0.0}, "cost is 0.0"),
+        ({"seeds": [1, 1]}, r"seeds is \[1, 1\], but must be different ones, at least one"),
         ({"trial": VISITS, "amount": 5.0}, "amount is 5.0, but must be left out: the trial tells"),
         ({"trial": VISITS, "cost": 5.0}, "cost is 5.0, but must be left out: the trial tells"),
         (

@@ -19,12 +19,9 @@ from bccb.kernels.amounts import (
     Amounts,
     amount_of,
     charged_share,
-    correct_amount,
     learn_amount,
-    solve,
     sound,
     unit_of,
-    unlearn_amount,
     variance_of,
 )
 from bccb.kernels.linalg import invert
@@ -178,22 +175,6 @@ def test_a_share_of_the_amount_up_to_a_ceiling_costs_its_mean() -> None:
     assert charged_share(fresh(), z, 1, 0.2, 3.0) == 3.0  # before the first amount
 
 
-@pytest.mark.parametrize("n", [1, 5, 20, 40, 100])
-def test_what_is_taken_back_leaves_the_rest_sound(n: int) -> None:
-    """Also where features were scaled otherwise when the amount was learned."""
-    rng, amounts = np.random.default_rng(n), fresh()
-    rows = [np.append(0.1 * rng.normal(size=3), 1.0) for _ in range(n)]
-    for z in rows:
-        learn_amount(amounts, 0, z, 0, 20.0)
-    for z in rows:
-        unlearn_amount(amounts, 0, np.append(30.0 * z[:3], 1.0), 0, 20.0)
-        amounts.due[0] = 0.0
-        learn_amount(amounts, 0, np.append(rng.normal(size=3), 1.0), 1, 30.0)
-        assert sound(np.concatenate([np.ravel(part) for part in amounts]), 3, 1)
-        assert 1.0 < unit_of(amounts) < 500.0
-    assert amounts.seen[0] == n
-
-
 def test_a_matrix_that_is_not_positive_definite_is_told() -> None:
     assert invert(np.array([[1.0, 2.0], [2.0, 1.0]])) == math.inf
 
@@ -235,78 +216,3 @@ def test_memory_that_cannot_be_is_told() -> None:
         damaged = memory.copy()
         damaged[at] = value
         assert not sound(damaged, 3, 1), at
-
-
-@pytest.mark.parametrize("factor", [0.01, 0.5, 2.0, 100.0])
-@pytest.mark.parametrize("n", [1, 10, 40, 100, 400])
-def test_amounts_that_were_all_corrected_are_as_if_they_had_been_right(
-    n: int, factor: float
-) -> None:
-    """Orders in cents, or half of what they were."""
-    rng, right, corrected = np.random.default_rng(n), fresh(), fresh()
-    rows = [(np.append(rng.normal(size=3), 1.0), rng.lognormal(4.0, 0.3)) for _ in range(n)]
-    for user, (z, y) in enumerate(rows, 1):
-        learn_amount(right, user, z, 0, y)
-        learn_amount(corrected, user, z, 0, factor * y)
-    for user, (z, y) in enumerate(rows, 1):
-        correct_amount(corrected, user, z, 0, factor * y, y)
-    for amounts in (right, corrected):
-        solve(amounts)
-    # not to the bit: where most amounts were wrong, others are beyond the cut
-    assert unit_of(corrected) == pytest.approx(unit_of(right), rel=0.005)
-    np.testing.assert_allclose(corrected.slopes, right.slopes, atol=0.005)
-    assert sound(np.concatenate([np.ravel(part) for part in corrected]), 3, 1)
-
-
-@pytest.mark.parametrize("factor", [0.5, 2.0])
-@pytest.mark.parametrize("n", [10, 40, 100, 400])
-def test_amounts_that_are_not_recent_are_corrected_nearly(n: int, factor: float) -> None:
-    """The typical amount at once, and how far amounts vary once as many others came."""
-    rng, right, corrected = np.random.default_rng(n), fresh(), fresh()
-    rows = [(np.append(rng.normal(size=3), 1.0), rng.lognormal(4.0, 0.3)) for _ in range(2 * n)]
-    for z, y in rows[:n]:
-        learn_amount(right, 0, z, 0, y)
-        learn_amount(corrected, 0, z, 0, factor * y)
-    for z, y in rows[:n]:
-        correct_amount(corrected, 0, z, 0, factor * y, y)
-    assert corrected.seen[0] == right.seen[0] == n
-    assert unit_of(corrected) == pytest.approx(unit_of(right), rel=0.25)
-    for z, y in rows[n:]:
-        learn_amount(right, 0, z, 0, y)
-        learn_amount(corrected, 0, z, 0, y)
-    assert unit_of(corrected) == pytest.approx(unit_of(right), rel=0.15)
-    assert corrected.noise[0] > 0.04
-    assert sound(np.concatenate([np.ravel(part) for part in corrected]), 3, 1)
-
-
-@pytest.mark.parametrize("n", [1, 5, 12, 30, 200])
-def test_an_amount_that_came_back_leaves_nothing(n: int) -> None:
-    """An order of 5,000 by mistake, among some of about 50; also as the first of all."""
-    rng, z = np.random.default_rng(1), np.array([0.0, 0.0, 0.0, 1.0])
-    for at in (0, n // 2, n):
-        amounts, never = fresh(), fresh()
-        for user in range(n + 1):
-            y = rng.lognormal(4.0, 0.3)
-            if user == at:
-                learn_amount(amounts, 1_000, z, 0, 5_000.0)
-                correct_amount(amounts, 1_000, z, 0, 5_000.0, 0.0)
-            learn_amount(amounts, user + 1, z, 0, y)
-            learn_amount(never, user + 1, z, 0, y)
-        for each in (amounts, never):
-            solve(each)
-        assert amounts.seen[0] == never.seen[0] == n + 1
-        assert unit_of(amounts) == pytest.approx(unit_of(never), rel=0.05)
-
-
-def test_amounts_that_all_came_back_leave_a_sound_memory_that_learns_again() -> None:
-    rng, amounts = np.random.default_rng(1), fresh()
-    rows = [(np.append(rng.normal(size=3), 1.0), rng.lognormal(4.0, 0.3)) for _ in range(50)]
-    for z, y in rows:
-        learn_amount(amounts, 0, z, 1, y)
-    for z, y in rows:
-        correct_amount(amounts, 0, z, 1, y, 0.0)
-        assert sound(np.concatenate([np.ravel(part) for part in amounts]), 3, 1)
-    assert amounts.seen[0] == 0.0
-    for z, y in rows:
-        learn_amount(amounts, 0, z, 1, y)
-    assert unit_of(amounts) == pytest.approx(math.exp(4.0 + 0.045), rel=0.3)

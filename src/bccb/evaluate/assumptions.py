@@ -4,7 +4,8 @@ Users are those of a trial, drawn with replacement, or the simulator's. Everybod
 conversion are shifted alike, so that rate and effect are those asked for. In money a conversion
 brings a log-normal amount. In a trial its mean depends on the features, by the ridge regression
 of :func:`bccb.evaluate.outcome_model.fit_amounts`, in which one huge order counts little; and
-where amounts of treated users clearly differ from those of others, they do so in the plan.
+where amounts of treated users clearly differ from those of others, they do so in the plan. So do
+losses, the amounts below 0.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from bccb.data import costs
 from bccb.data.world import Amounts, World, simulate_world
 from bccb.errors import InputError
+from bccb.evaluate.live import outcomes_in
 from bccb.evaluate.outcome_model import fit_amounts, predict
 from bccb.intervals import QUANTILE, Interval
 from bccb.outcome import LARGEST_RANGE, MOST_AMOUNT, check_largest
@@ -30,7 +32,7 @@ FARTHEST = 30.0  # logits
 SPREAD = 0.8  # of the logarithm of simulated amounts, as in bccb.data.world
 MOSTLY, QUANTILE_OF_MOST = 0.99, 2.3263  # of conversions bring less than the largest that counts
 CUTS = 4  # times that amounts are cut before the model is fitted: a huge one widens the first cut
-NEGATIVE = 0.5  # of the amounts at most: a campaign that loses money on most orders has no plan
+MOST_LOST = 0.5  # of the amounts: a campaign that loses money without treatments has no plan
 
 
 class Target(NamedTuple):
@@ -46,8 +48,14 @@ class Worth(NamedTuple):
     amount: float  # on average, without treatment
     spread: float  # of its logarithm, beyond what the features tell
     largest: float  # the largest amount that counts in what is measured
-    negative: float = 0.0  # the share of amounts below 0
+    lost: float = 0.0  # the share of losses in the sum of all amounts, without their signs
+    lost_treated: float = 0.0  # the same of treated users; another one if they clearly differ
     ratio: Interval | None = None  # of amounts of treated users to those of others, in a trial
+
+    @property
+    def loses(self) -> bool:
+        """Whether some amounts are below 0."""
+        return self.lost > 0.0 or self.lost_treated > 0.0
 
     @property
     def factor(self) -> float:
@@ -123,25 +131,44 @@ def of_trial(trial: Log) -> Assumed:
 def _worth(trial: Log, rates: Floats, treated: npt.NDArray[np.bool_]) -> tuple[Floats, Worth]:
     """What a conversion of each user brings without treatment, and what is assumed of it."""
     won = np.flatnonzero(trial.outcomes)
-    negative = float((trial.outcomes[won] < 0.0).mean())
-    if negative >= NEGATIVE:
-        allowed = f"below {NEGATIVE:.0%}: a plan in money needs amounts that are mostly gains"
-        raise InputError("the share of amounts below 0 in the trial", f"{negative:.1%}", allowed)
     sizes = np.abs(trial.outcomes)
     for _ in range(CUTS):
         sizes[won] = fit_amounts(trial.features, sizes).cut
     model, own = fit_amounts(trial.features, sizes), treated[won]
     ratio = _ratio(model.residuals[own], model.residuals[~own])
+    lost, lost_treated = _losses(sizes[won], trial.outcomes[won] < 0.0, own)
+    if lost >= MOST_LOST:
+        allowed = f"below {MOST_LOST:.0%}: a plan in money needs amounts that are mostly gains"
+        raise InputError("the share of losses in the amounts of the trial", f"{lost:.1%}", allowed)
     largest = float(np.quantile(sizes[trial.outcomes > 0.0], MOSTLY))
-    worth = Worth(1.0, 0.0, 1.0, negative, ratio)
+    worth = Worth(1.0, 0.0, 1.0, lost, lost_treated, ratio)
     sizes[treated] /= worth.factor
     model = fit_amounts(trial.features, sizes)
     amounts = model.expected(trial.features)
     return amounts, worth._replace(
-        amount=float(np.average(amounts, weights=rates)) * (1.0 - 2.0 * negative),
+        amount=float(np.average(amounts, weights=rates)) * (1.0 - 2.0 * lost),
         spread=float(model.residuals.std()),
         largest=_tidy(largest),
     )
+
+
+def _losses(
+    sizes: Floats, below: npt.NDArray[np.bool_], treated: npt.NDArray[np.bool_]
+) -> tuple[float, float]:
+    """The share of losses in the sum of sizes, without treatment and with it.
+
+    The same for both, unless the 95 % interval of their difference excludes 0.
+    """
+    shares, variances = [], []
+    for rows in (~treated, treated):
+        total = float(sizes[rows].sum())
+        share = float(sizes[rows & below].sum()) / total
+        shares.append(share)
+        variances.append(float(((sizes[rows] * (below[rows] - share)) ** 2).sum()) / total**2)
+    if abs(shares[1] - shares[0]) > QUANTILE * math.sqrt(sum(variances)):
+        return shares[0], shares[1]
+    of_both = float(sizes[below].sum() / sizes.sum())
+    return of_both, of_both
 
 
 def _ratio(ours: Floats, others: Floats) -> Interval:
@@ -174,8 +201,32 @@ def with_largest(assumed: Assumed, largest: float | None) -> Assumed:
     return assumed._replace(worth=assumed.worth._replace(largest=largest))
 
 
+class Users(NamedTuple):
+    """Users of a plan, and what each action brings."""
+
+    world: World  # its amounts are those without treatment
+    outcomes: Floats  # (n, K+1), this time
+    values: Floats  # (n, K+1), on average
+
+
+def users_of(users: int, seed: int, assumed: Assumed) -> Users:
+    """So many users of a plan."""
+    world, treated = _world(users, seed, assumed)
+    outcomes, values = outcomes_in(world), world.rates.copy()
+    if world.amounts is not None and treated is not None:
+        outcomes[:, 1:] = (outcomes[:, 1:] != 0.0) * treated.drawn[:, None]
+        values[:, :1] *= world.amounts.worth[:, None]
+        values[:, 1:] *= treated.worth[:, None]
+    return Users(world, outcomes, values)
+
+
 def world_of(users: int, seed: int, assumed: Assumed) -> World:
     """So many users of a plan. What treating does to amounts is not in it."""
+    return _world(users, seed, assumed)[0]
+
+
+def _world(users: int, seed: int, assumed: Assumed) -> tuple[World, Amounts | None]:
+    """So many users, and what a conversion of each of them brings when treated."""
     target, shape = assumed.target, assumed.shape
     world = simulate_world(users, seed, "conversion" if target is None else "visit")
     if assumed.cost is not None:
@@ -188,22 +239,30 @@ def world_of(users: int, seed: int, assumed: Assumed) -> World:
             base, features, micros = shape.rates[rows], shape.features[rows], shape.micros[rows]
             means = None if shape.amounts is None else shape.amounts[rows]
         base = _shifted(base, target.rate)
-        treated = _shifted(base, target.rate + target.effect)
-        rates = np.column_stack((base, *(treated for _ in range(micros.shape[1]))))
+        shifted = _shifted(base, target.rate + target.effect)
+        rates = np.column_stack((base, *(shifted for _ in range(micros.shape[1]))))
         world = replace(world, features=features, micros=micros, rates=rates)
     if assumed.worth is None:
-        return world
-    return replace(world, amounts=_drawn(users, seed, assumed.worth, means))
+        return world, None
+    alone, treated = _drawn(users, seed, assumed.worth, means)
+    return replace(world, amounts=alone), treated
 
 
-def _drawn(users: int, seed: int, worth: Worth, means: Floats | None) -> Amounts:
-    """What a conversion of each user brings, on average and this time."""
+def _drawn(users: int, seed: int, worth: Worth, means: Floats | None) -> tuple[Amounts, Amounts]:
+    """What a conversion of each user brings, without treatment and with it."""
     rng = np.random.default_rng((seed, STREAM, 1))
     means = np.full(users, worth.amount) if means is None else means
     noise = worth.spread * rng.normal(size=users) - 0.5 * worth.spread**2
-    signs = np.where(rng.random(users) < worth.negative, -1.0, 1.0)
-    drawn = np.minimum(means * np.exp(noise), MOST_AMOUNT / max(worth.factor, 1.0))
-    return Amounts(means * (1.0 - 2.0 * worth.negative), signs * drawn, worth.spread)
+    chance, sizes = rng.random(users), means * np.exp(noise)
+    alone, treated = (
+        Amounts(
+            factor * means * (1.0 - 2.0 * lost),
+            np.where(chance < lost, -1.0, 1.0) * np.minimum(factor * sizes, MOST_AMOUNT),
+            worth.spread,
+        )
+        for factor, lost in ((1.0, worth.lost), (worth.factor, worth.lost_treated))
+    )
+    return alone, treated
 
 
 def _shifted(rates: Floats, mean: float) -> Floats:

@@ -119,10 +119,16 @@ def run_late(
         actions[t] = action
         enter(delay, marks, ring, counts[NUMBER], left.x, action, float(t), counts[NUMBER])
         if outcomes[t, action] != 0.0 and t + delays[t, action] < n:
-            reported = max(int(np.ceil(t + delays[t, action])), t + 1)
+            reported = t + int(reported_after(delays[t, action]))
             if reported < n and reported - t <= window:
                 note(calendar, reported, t)
     return int(n)
+
+
+@jit
+def reported_after(delay: float) -> float:
+    """How many users later a conversion is reported: a whole number of them."""
+    return float(max(np.ceil(delay), 1.0))
 
 
 @jit
@@ -146,7 +152,8 @@ def settle_open(
         user = number - before - 1
         action = actions[user]
         if action > 0 and ring.state[number % ring.at.shape[0]] == OPEN:
-            y = outcomes[user, action] if delays[user, action] <= window else 0.0
+            late = reported_after(delays[user, action]) > window
+            y = 0.0 if late else outcomes[user, action]
             held = micros[user, action - 1]
             settle(counts, held, charge_of(counts, held, y))
 

@@ -28,11 +28,11 @@ from bccb.evaluate.assumptions import (
     Worth,
     of_trial,
     simulated,
+    users_of,
     with_largest,
     world_of,
 )
 from bccb.evaluate.charged import payment_for
-from bccb.evaluate.live import outcomes_in
 from bccb.evaluate.parallel import OnProgress, fan_out
 from bccb.intervals import Interval
 from bccb.kernels.component import FIRST_FIT
@@ -40,7 +40,7 @@ from bccb.money import budget_in_micros
 from bccb.outcome import Kind
 from bccb.policies import DEFAULT, spec_of
 from bccb.policy import Policy
-from bccb.types import Floats, Log
+from bccb.types import Log
 
 RESERVES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 SEEDS = tuple(range(42, 50))
@@ -58,7 +58,7 @@ class Campaign(NamedTuple):
     spend: float
     treated: int
     estimated: Interval
-    measured: Interval
+    measured: Interval | None  # None where some amounts are below 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ class Outlook:
     treated: float
     spend: float
     estimated_reach: float  # half the width of the interval
-    measured: Interval
-    shown: float  # the share of campaigns whose measured interval excludes 0
+    measured: Interval | None  # None where some amounts are below 0
+    shown: float | None  # the share of campaigns whose measured interval excludes 0, likewise
 
     @property
     def return_on_spend(self) -> float | None:
@@ -106,7 +106,7 @@ class Plan:
     @property
     def enough(self) -> Outlook | None:
         """The smallest reserve that shows an effect in most campaigns, if there is one."""
-        return next((each for each in self.outlooks if each.shown >= OFTEN), None)
+        return next((each for each in self.outlooks if (each.shown or 0.0) >= OFTEN), None)
 
     def figures(self) -> dict[str, Any]:
         """The plan in plain types; with amounts, figures are in the currency of the amounts."""
@@ -147,13 +147,12 @@ def plan(
     of conversions stay below.
 
     >>> outlook = plan(budget=50, users=1_000, target=Target(0.1, 0.05), seeds=[1, 2]).usual
-    >>> outlook.reserve, outlook.caused > 0, outlook.measured.low < outlook.caused
-    (0.01, True, True)
+    >>> outlook.reserve, outlook.caused > 0
+    (0.01, True)
     """
     budget_in_micros(checks.number("budget", budget))
     checks.whole("users", users, FEWEST, MOST_USERS)
-    if not seeds:
-        raise InputError("seeds", seeds, "at least one")
+    checks.seeds(seeds)
     payment = _payment(trial, amount, charge, cost_cap, share)
     assumed = with_largest(_assumed(target, trial, amount, cost), largest)
     tasks = [(reserve, seed) for reserve in RESERVES for seed in seeds]
@@ -211,12 +210,8 @@ def _campaign(
 ) -> Campaign:
     """One campaign, in which every outcome is known at once."""
     reserve, seed = task
-    world = world_of(users, seed, assumed)
+    world, outcomes, values = users_of(users, seed, assumed)
     policy = _policy(budget, world, assumed.worth, payment, reserve, seed)
-    outcomes, values = outcomes_in(world), values_in(world)
-    if assumed.worth is not None:
-        outcomes[:, 1:] *= assumed.worth.factor
-        values[:, 1:] *= assumed.worth.factor
     actions = np.zeros(users, np.int64)
     for i, (x, costs) in enumerate(zip(world.features, world.costs, strict=True)):
         decision = policy.decide(x, costs)
@@ -226,7 +221,6 @@ def _campaign(
     caused = float((values[rows, actions[rows]] - values[rows, 0]).sum())
     figures = policy.caused()
     assert figures.estimated is not None
-    assert figures.measured is not None
     return Campaign(reserve, caused, policy.spent, len(rows), figures.estimated, figures.measured)
 
 
@@ -247,14 +241,11 @@ def _policy(
     )
 
 
-def values_in(world: World) -> Floats:
-    """What each action brings on average, for every user, of shape (n, K+1)."""
-    return world.rates * (1.0 if world.amounts is None else world.amounts.worth[:, None])
-
-
 def _outlook(campaigns: Sequence[Campaign]) -> Outlook:
     caused = np.array([each.caused for each in campaigns])
-    ends = np.array([(c.measured.value, c.measured.low, c.measured.high) for c in campaigns])
+    measured = [each.measured for each in campaigns if each.measured is not None]
+    ends = np.array([(each.value, each.low, each.high) for each in measured])
+    known = len(measured) == len(campaigns)
     return Outlook(
         reserve=campaigns[0].reserve,
         caused=float(caused.mean()),
@@ -264,6 +255,6 @@ def _outlook(campaigns: Sequence[Campaign]) -> Outlook:
         estimated_reach=float(
             np.mean([0.5 * (each.estimated.high - each.estimated.low) for each in campaigns])
         ),
-        measured=Interval(*ends.mean(axis=0).tolist()),
-        shown=float(((ends[:, 1] > 0.0) | (ends[:, 2] < 0.0)).mean()),
+        measured=Interval(*ends.mean(axis=0).tolist()) if known else None,
+        shown=float(((ends[:, 1] > 0.0) | (ends[:, 2] < 0.0)).mean()) if known else None,
     )

@@ -44,11 +44,10 @@ EARLY, FADING = (8.0, 16.0, 32.0), 0.25  # after so many amounts, what is kept o
 APART = 2.0  # of the level from the mean logarithm, at most
 SHARE = 0.125  # more rows, and the moments are solved again
 LEAST_AMOUNT = 1e-6
-CORRECTED = 5.0  # how far the logarithm of a corrected amount may be: a factor of 150
 SHARED = 5.0  # amounts of all arms that count for the balance of each
 RECENT = 1_024  # amounts of which it is known how they were learned
-USER, LOG, WEIGHT = range(3)  # columns of one
-NOWHERE = -1
+USER, LOG, SIZE, WEIGHT = range(4)  # columns of one
+ROUNDING = 1e-9  # of sums of sizes
 
 
 class Amounts(NamedTuple):
@@ -67,7 +66,7 @@ class Amounts(NamedTuple):
     lost: Annotated[Floats, "K + 1"]  # 1 - balance
     sums: Annotated[Floats, "m"]  # of inputs times logarithms
     newest: Annotated[Floats, "1"]  # the place of the newest of the recent ones
-    recent: Annotated[Floats, "RECENT", "3"]  # users, logarithms as learned, weights
+    recent: Annotated[Floats, "RECENT", "4"]  # users, logarithms and sizes as learned, weights
     input: Annotated[Floats, "m"]  # work space
     products: Annotated[Floats, "m", "m"]  # of inputs
     covariance: Annotated[Floats, "m", "m"]  # of b, c and a
@@ -85,8 +84,12 @@ def sound(memory: Floats, d: int, K: int) -> bool:
         and within(memory[:5], 0.0, LARGE)
         and within(amounts.sizes, 0.0, LARGE)
         and within(amounts.lost, 0.0, 2.0)
+        and bool((abs(amounts.signed) <= amounts.sizes).all())
         and counted(amounts.newest)
         and amounts.newest[0] < RECENT
+        and counted(amounts.recent[:, USER])
+        and within(amounts.recent[:, SIZE], 0.0, LARGE)
+        and within(amounts.recent[:, WEIGHT], 0.0, 1.0)
         and within(memory, -LARGE, LARGE)
         and (seen == 0.0 or amounts.noise[0] > 0.0)
     )
@@ -125,7 +128,7 @@ def unit_of(amounts: Amounts) -> float:
     for k in range(amounts.sizes.shape[0]):
         sizes += amounts.sizes[k]
         lost += amounts.sizes[k] - amounts.signed[k]
-    if lost > 0.0 and amounts.weight[0] > 0.0:
+    if lost > ROUNDING * sizes and amounts.weight[0] > 0.0:
         return float(min(max(sizes / amounts.weight[0], LEAST_AMOUNT), MOST_AMOUNT))
     return float(math.exp(log))
 
@@ -182,9 +185,14 @@ def add(amounts: Amounts, z: Floats, arm: int, log: float, weight: float) -> Non
 
 
 @jit
-def add_size(amounts: Amounts, z: Floats, arm: int, y: float, log: float, weight: float) -> None:
-    """Add the size of an amount with this logarithm, and the sign of y."""
-    size = weight * math.exp(min(log - log_relative(amounts, z, arm), math.log(MOST_AMOUNT)))
+def size_of(amounts: Amounts, z: Floats, arm: int, log: float) -> float:
+    """The size of an amount with this logarithm, without what b and a explain."""
+    return math.exp(min(log - log_relative(amounts, z, arm), math.log(MOST_AMOUNT)))
+
+
+@jit
+def add_size(amounts: Amounts, arm: int, y: float, size: float) -> None:
+    """Add the size of an amount with the sign of y."""
     amounts.sizes[arm] += size
     amounts.signed[arm] += size if y > 0.0 else -size
 
@@ -193,7 +201,8 @@ def add_size(amounts: Amounts, z: Floats, arm: int, y: float, log: float, weight
 def learn_amount(amounts: Amounts, user: int, z: Floats, arm: int, y: float) -> None:
     """Learn the amount of a conversion; nothing where there was none.
 
-    It can be corrected exactly as long as it is one of the recent ones, except for ``user`` 0.
+    It can be corrected (:mod:`.corrections`), exactly as long as it is one of the recent ones,
+    except for ``user`` 0.
     """
     if y == 0.0:
         return
@@ -203,12 +212,13 @@ def learn_amount(amounts: Amounts, user: int, z: Floats, arm: int, y: float) -> 
         amounts.noise[0] = NOISE
     else:
         log = cut(amounts, z, arm, y, 0.0)
+    size = size_of(amounts, z, arm, log)
     add(amounts, z, arm, log, 1.0)
-    add_size(amounts, z, arm, y, log, 1.0)
+    add_size(amounts, arm, y, size)
     if user > 0:
         amounts.newest[0] = (amounts.newest[0] + 1.0) % RECENT
         row = amounts.recent[int(amounts.newest[0])]
-        row[USER], row[LOG], row[WEIGHT] = user, log, 1.0
+        row[USER], row[LOG], row[SIZE], row[WEIGHT] = user, log, size, 1.0
     # not once more, where an amount was taken back and another one came
     if amounts.seen[0] in EARLY and amounts.weight[0] > 0.5 * amounts.seen[0]:
         fade(amounts)
@@ -222,70 +232,6 @@ def solve_if_due(amounts: Amounts) -> None:
     if amounts.seen[0] >= amounts.due[0]:
         solve(amounts)
         amounts.due[0] = amounts.seen[0] + max(math.floor(SHARE * amounts.seen[0]), 1.0)
-
-
-@jit
-def unlearn_amount(amounts: Amounts, user: int, z: Floats, arm: int, y: float) -> None:
-    """Take an amount back that was learned. Without any amount nothing is known."""
-    if y == 0.0 or amounts.seen[0] < 1.0:
-        return
-    log, weight, place = learned_as(amounts, user, z, arm, y)
-    add(amounts, z, arm, log, -weight)
-    add_size(amounts, z, arm, y, log, -weight)
-    amounts.squares[0] = max(amounts.squares[0], 0.0)
-    amounts.weight[0] = max(amounts.weight[0], 0.0)
-    amounts.seen[0] -= 1.0
-    if amounts.seen[0] == 0.0:
-        forget(amounts)  # what rounding has left
-        for part in (amounts.noise, amounts.level, amounts.due, amounts.lost):
-            fill(part, 0.0)
-        return
-    if place != NOWHERE:
-        fill(amounts.recent[place], 0.0)
-    amounts.due[0] = max(amounts.due[0] - 2.0, 0.0)  # this counts towards the next solution
-    solve_if_due(amounts)
-    weigh_losses(amounts)
-
-
-@jit
-def learned_as(
-    amounts: Amounts, user: int, z: Floats, arm: int, y: float
-) -> tuple[float, float, int]:
-    """The logarithm of an amount as it was learned, its weight, and its place if it is recent.
-
-    Otherwise neither is known: it may have been cut elsewhere, and most of the first ones is
-    forgotten. Its weight is taken for the average, so that it is right for all rows together.
-    """
-    for place in range(RECENT):
-        row = amounts.recent[place]
-        if row[USER] == user and user > 0:
-            return float(row[LOG]), float(min(row[WEIGHT], amounts.weight[0])), place
-    return cut(amounts, z, arm, y, 0.0), float(amounts.weight[0] / amounts.seen[0]), NOWHERE
-
-
-@jit
-def correct_amount(amounts: Amounts, user: int, z: Floats, arm: int, was: float, y: float) -> None:
-    """Learn y in place of an amount that was learned: the row stays, and its logarithm changes.
-
-    What is expected may rest on amounts that are all to be corrected, so y may be far from it.
-    """
-    if was == 0.0 or y == 0.0 or amounts.seen[0] <= 1.0:
-        unlearn_amount(amounts, user, z, arm, was)
-        learn_amount(amounts, user, z, arm, y)
-        return
-    before, weight, place = learned_as(amounts, user, z, arm, was)
-    after = cut(amounts, z, arm, y, CORRECTED if amounts.seen[0] > EARLY[-1] else math.inf)
-    write_input(amounts, z, arm)
-    for i in range(amounts.input.shape[0]):
-        amounts.sums[i] += weight * amounts.input[i] * (after - before)
-    amounts.squares[0] = max(amounts.squares[0] + weight * (after**2 - before**2), 0.0)
-    add_size(amounts, z, arm, was, before, -weight)
-    add_size(amounts, z, arm, y, after, weight)
-    if place != NOWHERE:
-        amounts.recent[place, LOG] = after
-    amounts.due[0] -= 1.0
-    solve_if_due(amounts)
-    weigh_losses(amounts)
 
 
 @jit
@@ -408,7 +354,6 @@ def gain_of(y: float) -> float:
 KERNELS = {
     "view_amounts": AMOUNTS.view,
     "learn_amount": learn_amount,
-    "correct_amount": correct_amount,
     "unit_of": unit_of,
     "amount_of": amount_of,
     "charged_share": charged_share,

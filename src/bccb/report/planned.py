@@ -13,15 +13,19 @@ from bccb.report.rows import decimals
 def plan_lines(plan: Plan) -> list[str]:
     """What to expect of a campaign, how well it will be known, and what would show it."""
     usual, enough = plan.usual, plan.enough
-    low, high = usual.measured.low, usual.measured.high
+    measured = f"; measured by random decisions alone, about {_measured(usual)}"
     lines = [
         f"With {plan.budget:,.15g} for {plan.users:,} users {DEFAULT} is expected to cause "
         f"{_caused(plan, usual)}. At the end the estimate will be known to "
-        f"± {usual.estimated_reach:,.0f}; measured by random decisions alone, about {low:,.0f} to "
-        f"{high:,.0f}."
+        f"± {usual.estimated_reach:,.0f}{measured if usual.measured else ''}."
     ]
     lines += payment_lines(plan.payment, [(DEFAULT, plan.budget, usual.spend)], plan.kind)
-    if enough is None:
+    if usual.measured is None:
+        lines.append(
+            "Nothing will be measured by random decisions alone, because some amounts are below 0, "
+            "which would count as 0 without a model: rely on the estimate."
+        )
+    elif enough is None:
         lines.append(
             f"No reserve up to {plan.outlooks[-1].reserve:g} makes the measured interval exclude 0 "
             "in most campaigns: the effect is too small for so few users. Rely on the estimate, or "
@@ -33,7 +37,7 @@ def plan_lines(plan: Plan) -> list[str]:
         lost = max(usual.caused - enough.caused, 0.0)
         lines.append(
             f"With reserve={enough.reserve:g} the measured interval excludes 0 in "
-            f"{enough.shown:.0%} of campaigns; that costs {_figure(plan, lost)} of the "
+            f"{enough.shown or 0.0:.0%} of campaigns; that costs {_figure(plan, lost)} of the "
             f"{_figure(plan, usual.caused)}{'' if _in_money(plan) else ' conversions'}."
         )
     return lines
@@ -46,6 +50,12 @@ def _caused(plan: Plan, outlook: Outlook) -> str:
     each = outlook.return_on_spend
     returned = "" if each is None else f", a return of {each:,.2f} on spend"
     return f"a value of {_figure(plan, outlook.caused)}{returned}"
+
+
+def _measured(outlook: Outlook) -> str:
+    """The ends of what is measured."""
+    found = outlook.measured
+    return "" if found is None else f"{found.low:,.0f} to {found.high:,.0f}"
 
 
 def _figure(plan: Plan, value: float) -> str:
@@ -81,8 +91,12 @@ def _worth_lines(worth: Worth, simulated: bool) -> list[str]:
     where = "the same for all users" if simulated else "by features as in your trial"
     text = f"A conversion brings {worth.amount:,.2f} on average, {where}; amounts are log-normal"
     lines = [f"{text}, with a deviation of {worth.spread:.2f} of the logarithm."]
-    if worth.negative:
-        lines.append(f"As in your trial, {worth.negative:.1%} of the amounts are below 0.")
+    if worth.loses:
+        apart = worth.lost_treated != worth.lost
+        treated = f" without treatment and {worth.lost_treated:.1%} with it" if apart else ""
+        lines.append(
+            f"As in your trial, losses are {worth.lost:.1%}{treated} of the amounts, by size."
+        )
     if worth.ratio is not None:
         ratio, apart = worth.ratio, worth.factor != 1.0
         lines.append(
@@ -90,15 +104,17 @@ def _worth_lines(worth: Worth, simulated: bool) -> list[str]:
             f"others (95 %: {ratio.low - 1:+.1%} to {ratio.high - 1:+.1%}): "
             f"{'so they are here' if apart else 'no clear difference, so that none is assumed'}."
         )
-    lines.append(
-        f"Measuring needs a bound: of each amount, what is above {worth.largest:,.15g} does not "
-        "count in it. --largest gives another; open the campaign with the same."
-    )
+    if not worth.loses:
+        lines.append(
+            f"Measuring needs a bound: of each amount, what is above {worth.largest:,.15g} does "
+            "not count in it. --largest gives another; open the campaign with the same."
+        )
     return lines
 
 
 def outlook_rows(plan: Plan) -> list[dict[str, str]]:
     """One row for each share of decisions made at random."""
+    shown = all(each.measured for each in plan.outlooks)
     return [
         {
             "reserve": f"{each.reserve:g}",
@@ -106,8 +122,7 @@ def outlook_rows(plan: Plan) -> list[dict[str, str]]:
             **({} if _in_money(plan) else {"treated": f"{each.treated:,.0f}"}),  # too wide a table
             "spend": f"{each.spend:,.0f}",
             "estimated": f"± {each.estimated_reach:,.0f}",
-            "measured": f"{each.measured.low:,.0f} to {each.measured.high:,.0f}",
-            "effect shown": f"{each.shown:.0%}",
+            **({"measured": _measured(each), "effect shown": f"{each.shown:.0%}"} if shown else {}),
         }
         for each in plan.outlooks
     ]

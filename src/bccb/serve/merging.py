@@ -162,13 +162,14 @@ def _caused(cells: Sequence[wire.Campaign]) -> wire.Caused | None:
         for each in known
         if each.estimated and each.return_on_spend and each.return_on_spend.value
     )
+    few = next((each.too_few for each in known if each.too_few), None)
     return wire.Caused(
         estimated=estimated,
         measured=_sum([each.measured for each in known]),
         measured_users=sum(each.measured_users for each in known),
         return_on_spend=_times(estimated, 1.0 / out) if estimated and out else None,
         not_measured=next((each.not_measured for each in known if each.not_measured), None),
-        too_few=next((each.too_few for each in known if each.too_few), None),
+        too_few=few and f"{few} This takes so many in each of the {len(cells)} cells.",
     )
 
 

@@ -172,9 +172,9 @@ class Tally:
     def money_ends_at(self, at: int, remaining: int, returning: float = 0.0) -> int | None:
         """When the money ends at the recent speed; None if that is not known.
 
-        ``returning`` is the share of what is held that is expected to return: as much of what was
-        held more and more is not spent. It is also None where no user has come for as long as those
-        points took.
+        ``returning`` is the share of what is held that is expected to return: that share of the
+        increase in held money does not count as spent. It is also None where no user has come for
+        as long as those points took.
         """
         if len(self.points) < RECENT or remaining == 0:
             return None

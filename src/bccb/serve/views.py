@@ -32,6 +32,11 @@ NOBODY_COUNTS = (
     "reported or their window has ended."
 )
 
+LOSSES = (
+    "Not measured: {losses:,} of the outcomes are below 0, which would count as 0 without a model. "
+    "Rely on the estimate."
+)
+
 TOO_FEW = (
     "Too few users yet: until {needed:,} were treated whose outcomes are known, the measured "
     "interval excludes next to nothing."
@@ -225,6 +230,8 @@ def _caused(campaign: Campaign) -> wire.Caused | None:
     too_few = TOO_FEW.format(needed=caused.needed) if caused.needed else None
     if terms.has_amounts and terms.largest is None and campaign.machine.reserve > 0.0:
         reason = NO_LARGEST
+    elif caused.losses:
+        reason = LOSSES.format(losses=caused.losses)
     elif campaign.measure is not None and caused.measured is None:
         reason = NOBODY_COUNTS
     return wire.Caused(

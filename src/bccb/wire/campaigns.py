@@ -170,7 +170,8 @@ class Caused(Answer, frozen=True):
         Meta(
             description="By the decisions made at random alone: wide, and valid however often "
             "one looks. Null where no decisions are made at random, where amounts have no largest "
-            "one, while nobody counts, and in campaigns that began with an older version."
+            "one or some are below 0, while nobody counts, and in campaigns that began with an "
+            "older version."
         ),
     ]
     measured_users: Annotated[
@@ -190,8 +191,8 @@ class Caused(Answer, frozen=True):
     not_measured: Annotated[
         str | None,
         Meta(
-            description="Why nothing is measured, where amounts have no largest one or nobody "
-            "counts yet; otherwise null."
+            description="Why nothing is measured, where amounts have no largest one, some are "
+            "below 0, or nobody counts yet; otherwise null."
         ),
     ] = None
     too_few: Annotated[
