@@ -77,20 +77,24 @@ def test_the_ridge_sum_is_that_of_the_textbook() -> None:
     assert variance == pytest.approx(expected_variance)
 
 
+@pytest.mark.parametrize("outcome", ["conversion", "amount"])
 @pytest.mark.parametrize("name", ["pooled-bayes", "pooled-trees"])
-def test_the_effects_of_single_users_add_up_to_the_sum(name: str) -> None:
-    policy = bccb.make(name, budget=50, horizon=200, features=2, treatments=2, seed=1)
+def test_the_effects_of_single_users_add_up_to_the_sum(name: str, outcome: str) -> None:
+    """So do their variances: in money, what is not known of the amounts is part of both."""
+    size: dict[str, Any] = {"horizon": 200, "features": 2, "treatments": 2, "seed": 1}
+    policy = bccb.make(name, budget=50, outcome=outcome, **size)
     draw = np.random.default_rng(5)
     for x in draw.normal(size=(100, 2)):
         decision = policy.decide(x, [0.5, 0.7])
-        policy.observe(decision, float(draw.random() < 0.1 + 0.2 * decision.action))
+        y = float(draw.random() < 0.1 + 0.2 * decision.action)
+        worth = 20.0 * draw.lognormal() * (-1.0 if draw.random() < 0.2 else 1.0)
+        policy.observe(decision, y * worth if outcome == "amount" else y)
     xs = draw.normal(size=(20, 2))
     for k in range(2):
         single = policy.effects(xs, k)
         arms = np.full(20, k + 1.0)
-        total, variance, squares = policy.kernels["sum_over"](
-            policy.counts, policy.memory.copy(), xs, arms
-        )
+        kernel = policy.kernels["sum_values" if outcome == "amount" else "sum_over"]
+        total, variance, squares = kernel(policy.counts, policy.memory.copy(), xs, arms)
         assert single.effects.sum() == pytest.approx(total)
         assert (single.effects**2).sum() == pytest.approx(squares)
         g = single.gradients.sum(axis=0)

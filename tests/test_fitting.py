@@ -285,6 +285,55 @@ def test_a_fit_that_is_applied_later_has_learned_every_weight_once() -> None:
 
 
 @compiled
+@pytest.mark.parametrize("parts", [False, True])
+def test_what_is_corrected_while_a_fit_is_under_way_is_learned_by_its_result(parts: bool) -> None:
+    """Also of users who came since its job, whose rows are right when the result learns them."""
+
+    def lived_to(users: int) -> tuple[bccb.Policy, list[bccb.Decision]]:
+        policy, decided = made(window=1e6, fits_itself=False), []
+        while policy.decisions < users:
+            decided.append(decide_next(policy))
+        return policy, decided
+
+    def decide_next(policy: bccb.Policy) -> bccb.Decision:
+        i = policy.decisions
+        decision = policy.decide(WORLD.features[i], float(WORLD.costs[i, 0]), at=float(i))
+        policy.observe(decision, OUTCOMES[i, decision.action], at=float(i))
+        return decision
+
+    def correct(policy: bccb.Policy, decided: list[bccb.Decision]) -> None:
+        for each in decided:
+            if each.action and OUTCOMES[each.number - 1, each.action]:
+                policy.correct(each, 0.0, at=float(policy.decisions))
+
+    def estimated(policy: bccb.Policy) -> float:
+        found = policy.caused().estimated
+        assert found is not None
+        return found.value
+
+    first, decided = lived_to(2_500)
+    correct(first, decided)
+    job = first.fit_job()
+    decided = [decide_next(first) for _ in range(200)]
+    first.apply_fit(fitting.run(job))
+    correct(first, decided)
+
+    between, decided = lived_to(2_500)
+    fitted = fitting.run(between.fit_job())
+    decided += [decide_next(between) for _ in range(200)]
+    if parts:
+        fitted = between.refitting().caught_up(fitted, 100)
+    correct(between, decided)
+    between.apply_fit(fitted)
+
+    without, decided = lived_to(2_700)
+    without.fit()
+    apart = abs(estimated(without) - estimated(first))
+    assert abs(estimated(between) - estimated(first)) < 0.25 * apart
+    assert not between._corrections
+
+
+@compiled
 def test_late_users_are_driven_as_one_call_after_the_other() -> None:
     policy, other, window = made(), made(window=500.0), 500.0
     delays = np.random.default_rng(5).exponential(150.0, USERS)

@@ -16,7 +16,7 @@ from bccb.errors import InputError
 from bccb.evaluate.late import exponential_delays
 from bccb.evaluate.live import best, charged_on_conversion, live
 from bccb.kernels import counts as count
-from bccb.kernels.amounts import AMOUNTS
+from bccb.kernels.amounts import AMOUNTS, USER
 from bccb.policies import POLICIES
 from bccb.policy import Policy, from_bytes
 from bccb.types import Log
@@ -245,4 +245,4 @@ def test_what_another_one_learned_is_adopted_without_its_users(name: str) -> Non
         begin, end = policy.counts[count.AT_AMOUNTS], policy.counts[count.END]
         amounts = AMOUNTS.view(policy.memory[begin:end], policy.features, policy.treatments)
         assert amounts.seen[0] == 1.0
-        assert not amounts.recent.any()
+        assert not amounts.recent[:, USER].any()

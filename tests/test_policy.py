@@ -468,3 +468,15 @@ def test_users_that_cannot_be_expected_are_refused() -> None:
     for users in (-1, math.nan, math.inf):
         with pytest.raises(InputError, match="users"):
             policy.expect(users)
+
+
+def test_decisions_under_a_cap_that_binds_are_kept_until_their_outcome() -> None:
+    """While users are tried at random, their rates are above 1: in units of the reserve."""
+    policy = bccb.make(budget=60, horizon=1_000, features=2, charge="conversion", cost_cap=1.0)
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        decision = policy.decide(rng.normal(size=2), cost=float(rng.uniform(0.05, 2.0)))
+        kept = Decision.from_dict(json.loads(json.dumps(decision.to_dict(), allow_nan=False)))
+        assert kept.probability == decision.probability
+        policy.observe(kept, 0.0)
+    assert policy.held == 0.0

@@ -121,7 +121,7 @@ def _checked(trace: Floats, origin: Origin) -> Floats:
         within(trace[:d], -MOST_FEATURE, MOST_FEATURE)
         and within(margin[margin > -np.inf], -LARGE, LARGE)
         and within(spread, 0.0, LARGE)
-        and within(even, 0.0, 1.0)
+        and within(even, 0.0, LARGE)  # in units of the reserve, while a cost cap binds
     )
     if not good:
         raise InputError("trace", trace.tolist(), "that of a decision")

@@ -21,7 +21,7 @@ from bccb.intervals import QUANTILE, Interval
 from bccb.kernels.amounts import log_relative, variance_of, write_input
 from bccb.kernels.counts import AT_AMOUNTS, AT_ESTIMATOR, AT_EXPLORER, END, FEATURES, TREATMENTS
 from bccb.kernels.jit import jit
-from bccb.kernels.linalg import quadratic
+from bccb.kernels.linalg import fill, quadratic
 from bccb.kernels.scaling import standardise as prepare
 from bccb.kernels.scaling import view_scaler
 from bccb.kernels.slots import (
@@ -74,6 +74,21 @@ def value_effect(
 
 
 @jit
+def add_gradient(
+    estimator: Any, amounts: Any, z: Floats, k: int, in_amounts: Floats, sizes: Floats
+) -> None:
+    """Add the gradient of a :func:`value_effect` in b, c and a, and in the balance of each arm."""
+    unit = unit_of(amounts)
+    for arm, sign in ((k + 1, 1.0), (0, -1.0)):
+        rate = sign * unit * rate_of(estimator, z, arm)
+        worth = rate * amount_of(amounts, z, arm)
+        sizes[arm] += rate * math.exp(log_relative(amounts, z, arm))
+        write_input(amounts, z, arm)
+        for j in range(in_amounts.shape[0]):
+            in_amounts[j] += worth * amounts.input[j]
+
+
+@jit
 def sum_values(
     counts: Ints, memory: Floats, xs: Floats, arms: Floats
 ) -> tuple[float, float, float]:
@@ -87,7 +102,7 @@ def sum_values(
     amounts: Any = view_amounts(memory[counts[AT_AMOUNTS] : counts[END]], d, K)
     z, own = np.empty(COPIES * d + 1), np.empty(estimator.theta.shape[0])
     gradient, in_amounts, sizes = np.zeros(own.shape[0]), np.zeros(d + 1 + K), np.zeros(K + 1)
-    total, squares, slopes, unit = 0.0, 0.0, 0.0, unit_of(amounts)
+    total, squares, slopes = 0.0, 0.0, 0.0
     for i in range(xs.shape[0]):
         k = int(arms[i]) - 1
         prepare(scaler, xs[i], z)
@@ -97,13 +112,7 @@ def sum_values(
         total += effect
         squares += effect**2
         slopes += slope
-        for arm, sign in ((k + 1, 1.0), (0, -1.0)):
-            rate = sign * unit * rate_of(estimator, z, arm)
-            worth = rate * amount_of(amounts, z, arm)
-            sizes[arm] += rate * math.exp(log_relative(amounts, z, arm))
-            write_input(amounts, z, arm)
-            for j in range(in_amounts.shape[0]):
-                in_amounts[j] += worth * amounts.input[j]
+        add_gradient(estimator, amounts, z, k, in_amounts, sizes)
     variance = max(quadratic(estimator.covariance, 0, gradient), 0.0)
     variance += variance_of(amounts, total, in_amounts, sizes)
     return total, variance + (MISFIT * slopes) ** 2, squares
@@ -113,7 +122,11 @@ def sum_values(
 def write_effects(
     counts: Ints, memory: Floats, xs: Floats, k: int, effects: Floats, slopes: Floats, G: Floats
 ) -> None:
-    """The effects of treatment k + 1 on users with features ``xs``, and the rows of gradients G."""
+    """The effects of treatment k + 1 on users with features ``xs``, and the rows of gradients G.
+
+    With amounts they are gradients in the parameters of
+    :func:`~bccb.kernels.amounts.joint_covariance`.
+    """
     d, K = counts[FEATURES], counts[TREATMENTS]
     scaler = view_scaler(memory[: counts[AT_ESTIMATOR]], d)
     estimator: Any = view_estimator(memory[counts[AT_ESTIMATOR] : counts[AT_EXPLORER]], d, K)
@@ -121,7 +134,13 @@ def write_effects(
     z = np.empty(COPIES * d + 1)
     for i in range(xs.shape[0]):
         prepare(scaler, xs[i], z)
-        effects[i], slopes[i] = value_effect(estimator, amounts, z, k, G[i])
+        own = G[i, : estimator.theta.shape[0]]
+        effects[i], slopes[i] = value_effect(estimator, amounts, z, k, own)
+        if AMOUNTS:
+            scale = own.shape[0] + d + 1 + K
+            fill(G[i, own.shape[0] :], 0.0)
+            add_gradient(estimator, amounts, z, k, G[i, own.shape[0] : scale], G[i, scale + 1 :])
+            G[i, scale] = effects[i]
 
 
 def interval_of(N: float, m: float, total: float, variance: float, squares: float) -> Interval:

@@ -13,7 +13,7 @@ difference to that weight.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -43,6 +43,7 @@ class Since(NamedTuple):
     last: float  # the running number of the newest row in the store
     first: int  # the number of the first user who waits
     weights: Floats  # what was learned of this user and of those after
+    corrected: int = 0  # of the corrections since the job
 
     def weight_of(self, users: Ints) -> Floats:
         """What was learned of users; nothing of those who did not wait."""
@@ -51,6 +52,15 @@ class Since(NamedTuple):
         found = np.zeros(len(users))
         found[known] = self.weights[at[known]]
         return found
+
+
+class Correction(NamedTuple):
+    """An outcome that was corrected after a job was made."""
+
+    number: int  # of its row, if it has one; otherwise 0
+    x: Floats
+    arm: int
+    gain: float  # what it is more than was learned
 
 
 class FitJob(NamedTuple):
@@ -109,12 +119,13 @@ class Refitting:
         memory: Floats,
         pending: Pending | None,
         owner: str = "",
+        corrections: Sequence[Correction] = (),
     ) -> None:
         if not composition.refitted:
             raise StateError(f"{composition.estimator} is not fitted again: it learns row by row")
         self.composition, self.counts, self.memory = composition, counts, memory
         self.d, self.K = int(counts[count.FEATURES]), int(counts[count.TREATMENTS])
-        self.pending, self.owner = pending, owner
+        self.pending, self.owner, self.corrections = pending, owner, corrections
         self.store = view_store(memory, self.d, self.K)
         begin, end = counts[count.AT_ESTIMATOR], counts[count.AT_EXPLORER]
         self.scaler, self.estimator = memory[: SCALER.size(self.d)], memory[begin:end]
@@ -131,7 +142,7 @@ class Refitting:
         return FitJob(
             *(self.owner, self.composition, self.d, self.K),
             *(self.scaler.copy(), self.estimator.copy(), rows),
-            *(float(self.store.learned[0]), self._since()),
+            *(float(self.store.learned[0]), self._since(0)),
         )
 
     def fit(self) -> bool:
@@ -164,15 +175,17 @@ class Refitting:
         if fitted.estimator is None:
             return fitted
         memory, rows = fitted.estimator.copy(), self._since_rows(fitted)
+        corrected = len(self.corrections)
+        self._learn(memory, self._corrected(fitted.since))
         if most is not None and len(rows.b) > most:
             rows = Rows._make(column[:most] for column in rows)
             self._learn(memory, rows)
-            since = fitted.since._replace(last=float(rows.number[-1]))
+            since = fitted.since._replace(last=float(rows.number[-1]), corrected=corrected)
             return fitted._replace(estimator=memory, since=since)
         self._learn(memory, rows)
         if self.pending is not None:
             self._learn(memory, self._waiting(fitted.since))
-        return fitted._replace(estimator=memory, since=self._since())
+        return fitted._replace(estimator=memory, since=self._since(corrected))
 
     def _check(self, fitted: Fitted) -> None:
         """Refuse what cannot be from a job of this policy, or is too old."""
@@ -198,11 +211,26 @@ class Refitting:
             self.counts, self.scaler, memory, rows.x, rows.arm, rows.a, rows.b
         )
 
-    def _since(self) -> Since:
+    def _since(self, corrected: int) -> Since:
         pending, last = self.pending, float(self.store.last[0])
         if pending is None:
-            return Since(last, 0, NOTHING)
-        return Since(last, pending.first, pending.ring.weight[pending.places()].copy())
+            return Since(last, 0, NOTHING, corrected)
+        weights = pending.ring.weight[pending.places()].copy()
+        return Since(last, pending.first, weights, corrected)
+
+    def _corrected(self, since: Since) -> Rows:
+        """Corrections of rows that were learned: what is learned later is right as it is."""
+        known = [c for c in self.corrections[since.corrected :] if c.number <= since.last]
+        n = len(known)
+        nobody = np.zeros(n, np.int64)
+        return Rows(
+            nobody,
+            nobody,
+            np.array([each.x for each in known]).reshape(n, self.d),
+            np.array([each.arm for each in known], np.int64),
+            np.array([each.gain for each in known]),
+            np.zeros(n),
+        )
 
     def _waiting(self, since: Since | None = None) -> Rows:
         """Users who wait, with the weight learned so far, or since then.

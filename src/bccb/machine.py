@@ -10,9 +10,11 @@ from bccb import checks
 from bccb.composition import Composition, compose
 from bccb.errors import InputError, StateError
 from bccb.estimated import interval_of
-from bccb.fitting import FitJob, Fitted, Refitting
+from bccb.fitting import Correction, FitJob, Fitted, Refitting
 from bccb.intervals import Interval
 from bccb.kernels import counts as count
+from bccb.kernels.amounts import joint_covariance
+from bccb.kernels.store import NUMBER, USER
 from bccb.kernels.users import first_refused, refusal
 from bccb.money import MICROS
 from bccb.outcome import KNOWN_WEIGHT, Kind
@@ -67,6 +69,7 @@ class Machine(State):
         self._decide = self.kernels["decide"]
         self._observe = self.kernels["observe"]
         self._probability = self.kernels["probability"]
+        self._corrections: list[Correction] | None = None  # while a fit is under way
         self._space = np.empty(composition.space_size(self.features, self.treatments))
 
     # Deciding and learning
@@ -116,7 +119,24 @@ class Machine(State):
         What comes late must have ended: the outcome ``was`` was learned in full.
         """
         state = self.counts, self.memory, x, number, action
+        row = self._row_of(number)
         self.kernels["amend"](*state, was, outcome, self._space)
+        gain = self._gain(outcome) - self._gain(was)
+        # one without a row may have one now, which a fit under way will learn as it is
+        if self._corrections is not None and gain and (row or not self._row_of(number)):
+            self._corrections.append(Correction(row, x.copy(), action, gain))
+
+    def _row_of(self, number: int) -> int:
+        """The number of a user's row in the store while a fit is under way; 0 without one."""
+        if self._corrections is None:
+            return 0
+        store = self.refitting().store
+        rows = store.row[: int(store.rows[0])]
+        return int(rows[rows[:, USER] == number, NUMBER].sum())
+
+    def _gain(self, outcome: float) -> float:
+        """What the estimator learns of an outcome."""
+        return float(outcome != 0.0) if self.composition.amounts else outcome
 
     def age(self, at: float, most: int = ALL) -> int:
         """Let the users who wait grow older, up to time ``at``; how many ages they passed."""
@@ -190,9 +210,12 @@ class Machine(State):
         """
         # of a copy: kernels use parts of the memory as work space
         memory = self.memory[: self.counts[count.END]].copy()
+        size = self.features, self.treatments
         estimator = memory[self.counts[count.AT_ESTIMATOR] :]
-        layout = self.composition.components[0].layout
-        covariance = layout.view(estimator, self.features, self.treatments).covariance
+        covariance = self.composition.components[0].layout.view(estimator, *size).covariance
+        if self.composition.amounts:
+            amounts = memory[self.counts[count.AT_AMOUNTS] :]
+            covariance = joint_covariance(covariance, amounts, *size)
         effects, slopes = np.empty((2, len(xs)))
         gradients = np.empty((len(xs), len(covariance)))
         self.kernels["write_effects"](self.counts, memory, xs, k, effects, slopes, gradients)
@@ -202,16 +225,25 @@ class Machine(State):
 
     def refitting(self) -> Refitting:
         """The part of the state that fits work on."""
-        return Refitting(self.composition, self.counts, self.memory, self.pending, self.owner)
+        state = self.composition, self.counts, self.memory, self.pending
+        return Refitting(*state, self.owner, self._corrections or ())
 
     def fit_job(self) -> FitJob:
         """What :func:`bccb.fitting.run` needs to fit the estimator again, perhaps elsewhere."""
-        return self.refitting().job()
+        job = self.refitting().job()
+        self._corrections = []
+        return job
 
     def apply_fit(self, fitted: Fitted) -> None:
         """Go on with what was fitted, after it has learned what came since its job."""
         checks.instance("what was fitted", fitted, Fitted, "what bccb.fitting.run returned")
         self.refitting().apply(fitted)
+        self._corrections = None
+
+    def install_fit(self, fitted: Fitted) -> None:
+        """Go on with what was fitted and has learned everything."""
+        self.refitting().install(fitted)
+        self._corrections = None
 
     def fit(self) -> bool:
         """Make a job, run it and apply the result; whether the rows allowed a fit."""

@@ -9,7 +9,7 @@ from bccb.composition import Composition
 from bccb.drivers import AT_ONCE
 from bccb.errors import InputError, StateError
 from bccb.kernels import counts as count
-from bccb.kernels.amounts import AMOUNTS
+from bccb.kernels.amounts import leave_users
 from bccb.kernels.counts import MOST_USERS
 from bccb.kernels.sample import Sample, view_sample
 from bccb.kernels.store import USER, Store, is_due, unused, view_store, whole_memory
@@ -313,7 +313,7 @@ class State:
             own.row[:, USER] = AT_ONCE  # users of the other policy: its numbers mean nothing here
         if self.composition.learns_amounts:
             amounts = self.memory[self.counts[count.AT_AMOUNTS] : end]
-            AMOUNTS.view(amounts, self.features, self.treatments).recent[:, :] = 0.0
+            leave_users(amounts, self.features, self.treatments)
         self.counts[count.HISTORY] = 0
         self.needs_history = False
 

@@ -1,7 +1,8 @@
-"""Progress where nobody sees a bar: plain lines, now and then."""
+"""Progress where nobody sees a bar, as plain lines, and tables in narrow places."""
 
 from __future__ import annotations
 
+import io
 import re
 import time
 
@@ -9,7 +10,7 @@ import pytest
 from processes import until
 
 from bccb.cli import console
-from bccb.cli.console import progress_bar
+from bccb.cli.console import Remembering, progress_bar, table
 
 
 def test_without_a_terminal_progress_is_a_line_now_and_then(
@@ -37,3 +38,11 @@ def test_what_is_done_soon_prints_no_line(capsys: pytest.CaptureFixture[str]) ->
     with progress_bar("replaying") as show:
         show(1, 1, "bccb")
     assert capsys.readouterr().err == ""
+
+
+def test_a_table_is_not_cut_where_the_place_is_too_narrow() -> None:
+    file = io.StringIO()
+    row = {"policy": "p" * 30, "caused (95 %)": "1,000 (-9,000 to 11,000)", "spend": "123,456.78"}
+    Remembering(markup=False, width=40, file=file).print(table([row], "a title"))
+    last = file.getvalue().splitlines()[-1]
+    assert last.split() == [row["policy"], "1,000", "(-9,000", "to", "11,000)", "123,456.78"]

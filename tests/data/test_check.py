@@ -16,7 +16,7 @@ from test_presets import real
 from test_service_logs import COLUMNS as CAMPAIGN
 from test_service_logs import ROWS as DECISIONS
 
-from bccb.data import Check, Columns, check, read_log, simulate, write_log
+from bccb.data import Check, Columns, check, preset, read_log, simulate, write_log
 from bccb.data import look as looking
 from bccb.errors import InputError
 from bccb.types import Floats
@@ -528,6 +528,16 @@ def test_hillstrom() -> None:
     assert checked.control == "No E-Mail"
     found = parts(check(real("hillstrom.csv.gz"), Columns(outcome="visit")))
     assert (found["conversion"], found["spend"]) == ("after treatment", "leak")
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("outcome", ["visit", "spend"])
+def test_a_preset_excludes_all_outcomes_except_the_one_that_counts(outcome: str) -> None:
+    columns = replace(preset("hillstrom"), outcome=outcome)
+    found = parts(check(real("hillstrom.csv.gz"), columns))
+    assert found[outcome] == "outcome"
+    assert found["conversion"] == "excluded"
+    assert parts(check(real("criteo_uplift_200k.parquet"), preset("criteo")))["f0"] == "feature"
 
 
 @pytest.mark.data

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from scipy import stats
 
 from bccb.kernels.amounts import (
     AMOUNTS,
-    ARM_SPREAD,
+    ARM_SPREADS,
     FARTHEST,
     LEVEL_SPREAD,
     NOISE,
@@ -20,6 +21,7 @@ from bccb.kernels.amounts import (
     amount_of,
     charged_share,
     learn_amount,
+    solve,
     sound,
     unit_of,
     variance_of,
@@ -59,8 +61,8 @@ def test_the_posterior_is_that_of_bayesian_regression() -> None:
     learn_amount(amounts, 0, np.append(np.full(3, 0.1), 1.0), 0, math.exp(LEVEL))
     X, b, yy, n = amounts.products, amounts.sums, amounts.squares[0], amounts.weight[0]
     found = {}
-    for spread in SPREADS:
-        P = np.diag([spread**-2.0] * 3 + [LEVEL_SPREAD**-2.0, ARM_SPREAD**-2.0])
+    for spread, of_arms in product(SPREADS, ARM_SPREADS):
+        P = np.diag([spread**-2.0] * 3 + [LEVEL_SPREAD**-2.0, of_arms**-2.0])
         A = X + P
         theta = np.linalg.solve(A, b)
         left = ROWS * NOISE + yy - theta @ b
@@ -210,9 +212,38 @@ def test_memory_that_cannot_be_is_told() -> None:
     amounts = learned(np.zeros(3), 50, seed=7)
     memory = np.concatenate([np.ravel(part) for part in amounts])
     assert sound(memory, 3, 1)
-    sizes, lost = 5 + 3 + 1 + 1, 5 + 3 + 1 + 1 + 4
+    sizes, lost = 5 + 3 + 1 + 1 + 2, 5 + 3 + 1 + 1 + 2 + 4
     places = ((0, 1.5), (1, -1.0), (2, 0.0), (3, -1.0), (4, -1.0), (9, math.inf))
     for at, value in (*places, (sizes, -1.0), (lost, 2.5), (lost + 1, -0.1)):
         damaged = memory.copy()
         damaged[at] = value
         assert not sound(damaged, 3, 1), at
+
+
+@pytest.mark.parametrize(
+    ("shape", "tolerance"),
+    [("one in twenty a hundred times larger", 0.25), ("gamma", 0.3), ("exponential", 0.15)],
+)
+def test_amounts_that_are_not_log_normal_have_their_own_mean(shape: str, tolerance: float) -> None:
+    rng, amounts, z = np.random.default_rng(8), fresh(), np.array([0.0, 0.0, 0.0, 1.0])
+    drawn = {
+        "one in twenty a hundred times larger": np.where(rng.random(1_000) < 0.05, 500.0, 5.0),
+        "gamma": rng.gamma(0.5, 40.0, 1_000),
+        "exponential": rng.exponential(20.0, 1_000),
+    }[shape]
+    for y in drawn:
+        learn_amount(amounts, 0, z, 0, float(y))
+    solve(amounts)
+    assert unit_of(amounts) == pytest.approx(drawn.mean(), rel=tolerance)
+    far = abs(math.log(unit_of(amounts) / drawn.mean()))
+    assert far < 3.0 * math.sqrt(
+        variance_of(amounts, 1.0, np.r_[np.zeros(3), 1.0, 0.0], np.zeros(2))
+    )
+
+
+def test_a_treatment_that_halves_amounts_is_found() -> None:
+    """How far treatments change amounts is chosen by the evidence, as for the features."""
+    halved = learned(np.zeros(3), 600, seed=9, arm_effect=math.log(0.5))
+    assert halved.arms[0] == pytest.approx(math.log(0.5), abs=0.15)
+    same = learned(np.zeros(3), 600, seed=9)
+    assert abs(same.arms[0]) < 0.06

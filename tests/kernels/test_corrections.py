@@ -7,7 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from bccb.kernels.amounts import AMOUNTS, Amounts, amount_of, learn_amount, solve, sound, unit_of
+from bccb.kernels.amounts import (
+    AMOUNTS,
+    WEIGHT,
+    Amounts,
+    amount_of,
+    learn_amount,
+    solve,
+    sound,
+    unit_of,
+)
 from bccb.kernels.corrections import correct_amount, unlearn_amount
 
 
@@ -66,6 +75,8 @@ def test_amounts_that_are_not_recent_are_corrected_nearly(n: int, factor: float)
     for z, y in rows[:n]:
         learn_amount(right, 0, z, 0, y)
         learn_amount(corrected, 0, z, 0, factor * y)
+    for each in (right, corrected):
+        each.recent[:, WEIGHT] = 0.0  # others have taken their places
     for z, y in rows[:n]:
         correct_amount(corrected, 0, z, 0, factor * y, y)
     assert corrected.seen[0] == right.seen[0] == n
@@ -157,7 +168,7 @@ def test_where_recent_amounts_cannot_be_is_told() -> None:
     amounts = fresh()
     learn_amount(amounts, 7, np.ones(4), 1, -20.0)
     assert is_sound(amounts)
-    for column, value in ((0, 1.5), (0, -1.0), (2, -1.0), (3, 1.5), (3, -0.1)):
+    for column, value in ((0, 1.5), (0, -1.0), (2, -1.0), (3, 1.5), (3, -0.1), (5, 2.0), (5, 0.5)):
         kept = amounts.recent[1].copy()
         amounts.recent[1, column] = value
         assert not is_sound(amounts), column

@@ -26,10 +26,20 @@ class Remembering(Console):
     said: list[str] | None = None
 
     def print(self, *objects: Any, **look: Any) -> None:
-        """Print, and remember what is text."""
+        """Print, and remember what is text. No figure of a table is cut, however wide it is."""
         if self.said is not None:
             self.said += [each for each in objects if isinstance(each, str)]
+        for each in objects:
+            if isinstance(each, Table) and self._width_of(each) > self.width:
+                each.width = self._width_of(each)
+                look["crop"] = False
         super().print(*objects, **look)
+
+    def _width_of(self, table: Table) -> int:
+        """The width of a table whose cells are not folded; 0 of others."""
+        if not all(column.no_wrap for column in table.columns):
+            return 0
+        return self.measure(table, options=self.options.update(width=WIDEST)).maximum
 
     @contextmanager
     def remembering(self) -> Iterator[list[str]]:
@@ -45,6 +55,7 @@ class Remembering(Console):
 # No markup: names of features and files may hold brackets.
 out, notes = Remembering(markup=False), Console(stderr=True, markup=False)
 
+WIDEST = 10_000  # characters of a table
 FIRST_LINE = 2.0  # seconds until the first line of progress without a terminal,
 BETWEEN_LINES = 10.0  # and between two of them
 

@@ -67,10 +67,14 @@ def check(source: Source, columns: Columns | None = None) -> Check:
         look = first_look(file)
         if file.stored is not None and not (given.treatment or given.outcome):
             return _as_described(look, file.columns(given))
+    roles = (given.treatment, given.outcome, *given.probability_columns, *given.cost_columns)
+    known = {column.name for column in look.columns}
     for name in given.excluded:
+        # a preset names all features, and excludes outcomes that may be the one, or are not here
+        if name in roles or (given.features and name not in known):
+            continue
         named(look.columns, "--exclude", name)
         look.take(Role(name, "excluded", "given", "given with --exclude"))
-    roles = (given.treatment, given.outcome, *given.probability_columns, *given.cost_columns)
     set_aside(look, {*roles, *given.features})
     _find_probability(look, given.probability)
     arm = _find_arm(look, given)

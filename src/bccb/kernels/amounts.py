@@ -6,10 +6,14 @@ amounts are linear in the features and the arm,
 
     log |y| = c + b . z + a_k + e,    e ~ N(0, s^2),
 
-by Bayesian regression with a conjugate prior. How far the b are spread is chosen by the evidence;
-so where amounts do not depend on the features, b stays near zero. One huge order moves little, and
-so does one odd user: residuals are cut at three standard deviations, features at five. Learning
-needs only the moments of the rows; they are solved again when there are an eighth more of them.
+by Bayesian regression with a conjugate prior. How far the b and a are spread is chosen by the
+evidence; so where amounts depend neither on the features nor on the arm, both stay near zero. One
+huge order moves little, and so does one odd user: residuals are cut at three standard deviations,
+features at five. Learning needs only the moments of the rows; they are solved again when there are
+an eighth more of them.
+
+Amounts need not be log-normal. Where the mean of the recent ones is clearly another one than that
+of a log-normal, the typical amount is multiplied by their ratio.
 
 Amounts below 0 are returns and losses, and a treatment can be what causes them. So each arm has a
 balance, its gains less its losses relative to the sum of both, by which the size is multiplied.
@@ -24,6 +28,8 @@ from __future__ import annotations
 import math
 from typing import Annotated, NamedTuple
 
+import numpy as np
+
 from bccb.kernels.jit import jit
 from bccb.kernels.layout import Layout
 from bccb.kernels.linalg import add_to_row, copy, fill, invert, quadratic, row_dot
@@ -34,19 +40,22 @@ from bccb.types import Floats
 
 # standard deviations of the prior, in units of s
 SPREADS = (0.01, 0.03, 0.1, 0.3, 1.0)  # of b
-ARM_SPREAD = 0.1  # of a_k: treatments are expected to change amounts little
+ARM_SPREADS = (0.1, 1.0)  # of a_k: treatments are expected to change amounts little
 LEVEL_SPREAD = 100.0  # of c: any currency
 NOISE, ROWS = 1.0, 5.0  # of s^2 before any amount, and how many amounts that counts for
 CUT = 3.0  # standard deviations at which residuals are cut
+FEWEST = 20.0  # recent amounts that have a mean
 FARTHEST = 5.0  # standard deviations at which features are cut
 REACH = 3.0  # of the logarithm of an amount, relative to the unit
 EARLY, FADING = (8.0, 16.0, 32.0), 0.25  # after so many amounts, what is kept of them
 APART = 2.0  # of the level from the mean logarithm, at most
 SHARE = 0.125  # more rows, and the moments are solved again
 LEAST_AMOUNT = 1e-6
+MOST_MISFIT = 7.0  # of a logarithm: a factor of a thousand
 SHARED = 5.0  # amounts of all arms that count for the balance of each
-RECENT = 1_024  # amounts of which it is known how they were learned
-USER, LOG, SIZE, WEIGHT = range(4)  # columns of one
+RECENT = 1_024  # amounts of which it is known how they were learned, at most,
+FEWEST_RECENT, MOST_NUMBERS = 64, 100_000  # and with their features so many numbers
+USER, LOG, SIZE, WEIGHT, EXACT, ARM, FEATURES = range(7)  # columns of one
 ROUNDING = 1e-9  # of sums of sizes
 
 
@@ -61,18 +70,23 @@ class Amounts(NamedTuple):
     slopes: Annotated[Floats, "d"]  # b
     level: Annotated[Floats, "1"]  # c
     arms: Annotated[Floats, "K"]  # a
+    misfit: Annotated[Floats, "2"]  # the logarithm of the mean relative to a log-normal; its error
     sizes: Annotated[Floats, "K + 1"]  # of amounts by arm, without what b and a explain
     signed: Annotated[Floats, "K + 1"]  # the same with their signs
     lost: Annotated[Floats, "K + 1"]  # 1 - balance
     sums: Annotated[Floats, "m"]  # of inputs times logarithms
     newest: Annotated[Floats, "1"]  # the place of the newest of the recent ones
-    recent: Annotated[Floats, "RECENT", "4"]  # users, logarithms and sizes as learned, weights
+    recent: Annotated[Floats, "r", "FEATURES + d"]  # users, how they were learned, and their rows
     input: Annotated[Floats, "m"]  # work space
     products: Annotated[Floats, "m", "m"]  # of inputs
     covariance: Annotated[Floats, "m", "m"]  # of b, c and a
 
 
-AMOUNTS = Layout(Amounts, m="d + 1 + K")
+AMOUNTS = Layout(
+    Amounts,
+    m="d + 1 + K",
+    r="min(RECENT, max(FEWEST_RECENT, MOST_NUMBERS // max(d, 1)))",
+)
 
 
 def sound(memory: Floats, d: int, K: int) -> bool:
@@ -86,13 +100,21 @@ def sound(memory: Floats, d: int, K: int) -> bool:
         and within(amounts.lost, 0.0, 2.0)
         and bool((abs(amounts.signed) <= amounts.sizes).all())
         and counted(amounts.newest)
-        and amounts.newest[0] < RECENT
+        and amounts.newest[0] < len(amounts.recent)
+        and counted(amounts.recent[:, ARM])
+        and within(amounts.recent[:, ARM], 0.0, float(K))
         and counted(amounts.recent[:, USER])
         and within(amounts.recent[:, SIZE], 0.0, LARGE)
         and within(amounts.recent[:, WEIGHT], 0.0, 1.0)
+        and within(amounts.misfit, -MOST_MISFIT, MOST_MISFIT)
         and within(memory, -LARGE, LARGE)
         and (seen == 0.0 or amounts.noise[0] > 0.0)
     )
+
+
+def leave_users(memory: Floats, d: int, K: int) -> None:
+    """Forget of whom the recent amounts are: none of them is corrected."""
+    AMOUNTS.view(memory, d, K).recent[:, USER] = 0.0
 
 
 @jit
@@ -120,10 +142,11 @@ def log_relative(amounts: Amounts, z: Floats, arm: int) -> float:
 def unit_of(amounts: Amounts) -> float:
     """The typical amount of a conversion, without its sign; 1 at first.
 
-    It is exp(c + s^2 / 2), the mean of a log-normal. Where some amounts are negative it is the mean
-    size: orders of 100 with fees of -1 are not log-normal.
+    It is exp(c + s^2 / 2), the mean of a log-normal, times the misfit. Where some amounts are
+    negative it is the mean size: orders of 100 with fees of -1 are not log-normal.
     """
-    log = min(amounts.level[0] + 0.5 * amounts.noise[0], math.log(MOST_AMOUNT))
+    log = amounts.level[0] + 0.5 * amounts.noise[0] + amounts.misfit[0]
+    log = min(log, math.log(MOST_AMOUNT))
     sizes, lost = 0.0, 0.0
     for k in range(amounts.sizes.shape[0]):
         sizes += amounts.sizes[k]
@@ -215,10 +238,12 @@ def learn_amount(amounts: Amounts, user: int, z: Floats, arm: int, y: float) -> 
     size = size_of(amounts, z, arm, log)
     add(amounts, z, arm, log, 1.0)
     add_size(amounts, arm, y, size)
-    if user > 0:
-        amounts.newest[0] = (amounts.newest[0] + 1.0) % RECENT
-        row = amounts.recent[int(amounts.newest[0])]
-        row[USER], row[LOG], row[SIZE], row[WEIGHT] = user, log, size, 1.0
+    amounts.newest[0] = (amounts.newest[0] + 1.0) % amounts.recent.shape[0]
+    row = amounts.recent[int(amounts.newest[0])]
+    row[USER], row[LOG], row[SIZE], row[WEIGHT] = user, log, size, 1.0
+    row[EXACT], row[ARM] = log_of(y), arm
+    for j in range(amounts.slopes.shape[0]):
+        row[FEATURES + j] = z[j]
     # not once more, where an amount was taken back and another one came
     if amounts.seen[0] in EARLY and amounts.weight[0] > 0.5 * amounts.seen[0]:
         fade(amounts)
@@ -240,7 +265,7 @@ def fade(amounts: Amounts) -> None:
     for part in (amounts.weight, amounts.squares, amounts.sums, amounts.sizes, amounts.signed):
         for i in range(part.shape[0]):
             part[i] *= FADING
-    for i in range(RECENT):
+    for i in range(amounts.recent.shape[0]):
         amounts.recent[i, WEIGHT] *= FADING
     for i in range(amounts.products.shape[0]):
         for j in range(amounts.products.shape[0]):
@@ -255,9 +280,9 @@ def forget(amounts: Amounts) -> None:
     """
     for part in (amounts.weight, amounts.squares, amounts.sums, amounts.sizes, amounts.signed):
         fill(part, 0.0)
-    for part in (amounts.slopes, amounts.arms):
+    for part in (amounts.slopes, amounts.arms, amounts.misfit):
         fill(part, 0.0)
-    for i in range(RECENT):
+    for i in range(amounts.recent.shape[0]):
         amounts.recent[i, WEIGHT] = 0.0
     for i in range(amounts.products.shape[0]):
         fill(amounts.products[i], 0.0)
@@ -266,19 +291,22 @@ def forget(amounts: Amounts) -> None:
 
 @jit
 def solve(amounts: Amounts) -> None:
-    """The posterior of b, c and a at the spread of b that explains the amounts best.
+    """The posterior of b, c and a at the spreads of b and a that explain the amounts best.
 
     With the prior precision P, A = X'X + P and theta = A^-1 X'l, the logarithm of the evidence is,
     up to a constant, (log |P| - log |A| - (n + ROWS) log(ROWS NOISE + l'l - theta . X'l)) / 2.
     """
     S, n, theta = amounts.covariance, amounts.weight[0], amounts.input
     d, m, best, chosen, noise = amounts.slopes.shape[0], S.shape[0], -math.inf, 0, 0.0
-    for trial in range(len(SPREADS) + 1):
-        spread = SPREADS[trial if trial < len(SPREADS) else chosen]
-        evidence = -2.0 * d * math.log(spread)
+    trials = len(SPREADS) * len(ARM_SPREADS)
+    for trial in range(trials + 1):
+        pair = trial if trial < trials else chosen
+        spread = SPREADS[pair % len(SPREADS)]
+        of_arms = ARM_SPREADS[pair // len(SPREADS)]
+        evidence = -2.0 * (d * math.log(spread) + (m - d - 1) * math.log(of_arms))
         for i in range(m):
             copy(S[i], amounts.products[i])
-            own = spread if i < d else LEVEL_SPREAD if i == d else ARM_SPREAD
+            own = spread if i < d else LEVEL_SPREAD if i == d else of_arms
             S[i, i] += 1.0 / own**2
         evidence -= invert(S)
         left = ROWS * NOISE + max(amounts.squares[0], 0.0)
@@ -290,9 +318,9 @@ def solve(amounts: Amounts) -> None:
             return
         noise = left / (n + ROWS)
         evidence -= (n + ROWS) * math.log(noise)
-        if trial < len(SPREADS) and evidence > best:
+        if trial < trials and evidence > best:
             best, chosen = evidence, trial
-        if trial == len(SPREADS) - 1 and best == -math.inf:
+        if trial == trials - 1 and best == -math.inf:
             forget(amounts)
             return
     if abs(theta[d] - amounts.sums[d] / max(n, 1.0)) > APART and n >= 1.0:
@@ -308,6 +336,58 @@ def solve(amounts: Amounts) -> None:
             amounts.level[0] = theta[i]
         else:
             amounts.arms[i - d - 1] = theta[i]
+    note_misfit(amounts)
+
+
+@jit
+def note_misfit(amounts: Amounts) -> None:
+    """Compare the mean of the recent amounts with that of a log-normal.
+
+    The largest two count as the third. The part of the difference is kept that chance does not
+    explain (James and Stein).
+    """
+    n, total, squares, most = 0.0, 0.0, 0.0, third_largest(amounts)
+    for i in range(amounts.recent.shape[0]):
+        weight = amounts.recent[i, WEIGHT]
+        if weight > 0.0:
+            ratio = math.exp(min(residual(amounts, i), most) - 0.5 * amounts.noise[0])
+            n += weight
+            total += weight * ratio
+            squares += weight * ratio * ratio
+    fill(amounts.misfit, 0.0)
+    if n < FEWEST:
+        return
+    mean = total / n
+    variance = max(squares / n - mean * mean, 0.0) / n
+    if (mean - 1.0) ** 2 > variance:
+        kept = 1.0 - variance / (mean - 1.0) ** 2
+        ratio = max(1.0 + kept * (mean - 1.0), math.exp(-MOST_MISFIT))
+        amounts.misfit[0] = min(math.log(ratio), MOST_MISFIT)
+        amounts.misfit[1] = min(kept * math.sqrt(variance) / ratio, MOST_MISFIT)
+
+
+@jit
+def residual(amounts: Amounts, place: int) -> float:
+    """What the logarithm of a recent amount is more than expected."""
+    row = amounts.recent[place]
+    relative = log_relative(amounts, row[FEATURES:], int(row[ARM]))
+    return float(row[EXACT] - amounts.level[0] - relative)
+
+
+@jit
+def third_largest(amounts: Amounts) -> float:
+    """The third largest residual of the recent amounts: two huge orders may be chance."""
+    first, second, third = -math.inf, -math.inf, -math.inf
+    for i in range(amounts.recent.shape[0]):
+        if amounts.recent[i, WEIGHT] > 0.0:
+            e = residual(amounts, i)
+            if e > first:
+                first, second, third = e, first, second
+            elif e > second:
+                second, third = e, second
+            elif e > third:
+                third = e
+    return third
 
 
 @jit
@@ -327,22 +407,49 @@ def charged_share(amounts: Amounts, z: Floats, arm: int, share: float, most: flo
 
 
 @jit
-def variance_of(amounts: Amounts, total: float, gradient: Floats, sizes: Floats) -> float:
-    """The variance of a sum of amounts with a gradient in b, c and a, and sizes in each arm.
+def scale_variance(amounts: Amounts) -> float:
+    """The variance of the typical amount relative to itself, beyond that of c.
 
-    The sum is in proportion to exp(s^2 / 2), and s^2 is an estimate, too. So is the balance of each
-    arm, which sizes are multiplied by.
+    It is in proportion to exp(s^2 / 2), and s^2 is an estimate, too. So is the misfit.
     """
-    of_noise = 0.5 * total * amounts.noise[0] * math.sqrt(2.0 / max(amounts.weight[0], 1.0))
-    variance, whole = max(quadratic(amounts.covariance, 0, gradient), 0.0) + of_noise**2, 0.0
-    for k in range(sizes.shape[0]):
+    of_noise = 0.5 * amounts.noise[0] * math.sqrt(2.0 / max(amounts.weight[0], 1.0))
+    return float(of_noise**2 + amounts.misfit[1] ** 2)
+
+
+@jit
+def balance_variance(amounts: Amounts, arm: int) -> float:
+    """The variance of the balance of gains and losses of an arm."""
+    lost, whole = amounts.lost[arm], 0.0
+    for k in range(amounts.sizes.shape[0]):
         whole += amounts.sizes[k]
+    if lost <= 0.0 or whole <= 0.0:
+        return 0.0
+    rows = amounts.weight[0] * amounts.sizes[arm] / whole + SHARED
+    return float(lost * (2.0 - lost) / rows * math.exp(min(amounts.noise[0], 3.0)))
+
+
+@jit
+def variance_of(amounts: Amounts, total: float, gradient: Floats, sizes: Floats) -> float:
+    """The variance of a sum of amounts with a gradient in b, c and a, and sizes in each arm."""
+    variance = max(quadratic(amounts.covariance, 0, gradient), 0.0)
+    variance += total**2 * scale_variance(amounts)
     for k in range(sizes.shape[0]):
-        if amounts.lost[k] > 0.0 and whole > 0.0:
-            rows = amounts.weight[0] * amounts.sizes[k] / whole + SHARED
-            of_signs = amounts.lost[k] * (2.0 - amounts.lost[k]) / rows
-            variance += sizes[k] ** 2 * of_signs * math.exp(min(amounts.noise[0], 3.0))
+        variance += sizes[k] ** 2 * balance_variance(amounts, k)
     return float(variance)
+
+
+def joint_covariance(of_rates: Floats, memory: Floats, d: int, K: int) -> Floats:
+    """The covariance of a model of rates, then that of b, c and a, the scale and the balances.
+
+    The parts are independent of each other.
+    """
+    amounts = AMOUNTS.view(memory, d, K)
+    balances = [balance_variance(amounts, k) for k in range(K + 1)]
+    n, m = len(of_rates), len(amounts.covariance)
+    joint = np.zeros((n + m + K + 2, n + m + K + 2))
+    joint[:n, :n], joint[n : n + m, n : n + m] = of_rates, amounts.covariance
+    joint[range(n + m, len(joint)), range(n + m, len(joint))] = [scale_variance(amounts), *balances]
+    return joint
 
 
 @jit

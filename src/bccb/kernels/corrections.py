@@ -10,8 +10,8 @@ import math
 
 from bccb.kernels.amounts import (
     EARLY,
+    EXACT,
     LOG,
-    RECENT,
     SIZE,
     USER,
     WEIGHT,
@@ -21,6 +21,7 @@ from bccb.kernels.amounts import (
     cut,
     forget,
     learn_amount,
+    log_of,
     size_of,
     solve_if_due,
     weigh_losses,
@@ -37,7 +38,7 @@ NOWHERE = -1
 @jit
 def place_of(amounts: Amounts, user: int) -> int:
     """The place of a user's amount among the recent ones."""
-    for place in range(RECENT):
+    for place in range(amounts.recent.shape[0]):
         if amounts.recent[place, USER] == user and user > 0:
             return place
     return NOWHERE
@@ -75,7 +76,7 @@ def unlearn_amount(amounts: Amounts, user: int, z: Floats, arm: int, y: float) -
         forget(amounts)  # what rounding has left
         for part in (amounts.noise, amounts.level, amounts.due, amounts.lost, amounts.newest):
             fill(part, 0.0)
-        for i in range(RECENT):
+        for i in range(amounts.recent.shape[0]):
             fill(amounts.recent[i], 0.0)
         return
     if place != NOWHERE:
@@ -106,7 +107,9 @@ def correct_amount(amounts: Amounts, user: int, z: Floats, arm: int, was: float,
     add_size(amounts, arm, was, -weight * size_before)
     add_size(amounts, arm, y, weight * size)
     if place != NOWHERE:
-        amounts.recent[place, LOG], amounts.recent[place, SIZE] = after, size
+        row = amounts.recent[place]
+        row[LOG], row[SIZE] = after, size
+        row[EXACT] = log_of(y)
     amounts.due[0] -= 1.0
     solve_if_due(amounts)
     weigh_losses(amounts)

@@ -253,7 +253,7 @@ class Campaign(Standing):
 
     def fitting(self, at: int, fitted: Fitted) -> Event:
         """Go on with a model that was fitted again, and has learned everything since."""
-        self.machine.refitting().install(fitted)
+        self.machine.install_fit(fitted)
         if fitted.estimator is not None:
             self.fitted_at = self.now(at)
         return self._event(at, Kind.FITTED, detail=fitted.to_bytes())
