@@ -39,6 +39,16 @@ class Payment(NamedTuple):
 AT_ONCE = Payment()
 
 
+def payment_in(text: str) -> Payment:
+    """What :attr:`Payment.text` says.
+
+    >>> payment_in("conversion, share 0.2")
+    Payment(charge='conversion', cost_cap=None, share=0.2)
+    """
+    charge, _, share = text.partition(", share ")
+    return Payment(charge, share=float(share) if share else None)
+
+
 def payment_of(charge: str, cost_cap: float | None, share: float | None = None) -> Payment:
     """How treatments are paid for; checked.
 

@@ -119,6 +119,19 @@ def test_it_says_what_treating_does_to_amounts(ratio: Interval, words: str) -> N
     assert "Measuring needs a bound" not in said
 
 
+@pytest.mark.parametrize(
+    ("caused", "said"),
+    [(100.0, ""), (10.0, "really paid 4.00 for each unit of value, more"), (-1.0, "paid all")],
+)
+def test_a_plan_that_cannot_keep_its_cap_says_so(caused: float, said: str) -> None:
+    worth, payment = Worth(25.0, 0.8, 120.0), Payment(cost_cap=0.5)
+    outlook = replace(OUTLOOK, caused=caused, spend=40.0)
+    made = Plan(1_000.0, 20_000, Target(0.05, 0.01), True, (outlook,), payment, worth)
+    lines = [line for line in plan_lines(made) if "more than the cap" in line]
+    assert bool(lines) is bool(said)
+    assert said in "".join(lines)
+
+
 def test_losses_that_treatment_brings_are_said_and_nothing_is_measured() -> None:
     worth = Worth(25.0, 0.8, 120.0, lost=0.1, lost_treated=0.4)
     outlook = replace(OUTLOOK, caused=-12.0, measured=None, shown=None)

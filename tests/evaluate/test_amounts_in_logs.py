@@ -20,6 +20,7 @@ from bccb.evaluate.charged import (
     paid_in,
     part_due,
     running_rates,
+    seen_in,
 )
 from bccb.evaluate.compare import compare, summarise
 from bccb.evaluate.estimates import Weighted, estimate_proposed, estimate_treated
@@ -193,10 +194,9 @@ def test_what_is_charged_of_amounts_is_estimated_without_bias() -> None:
         rows = np.flatnonzero(log.micros[:, 0] > 3_000_000)
         rates = due_rates(log, np.zeros((log.users, 2)), SHARE)
         assert rates[900:].min() > 0.0
-        terms = charged_for(
-            log, rows, np.ones(len(rows), np.int64), np.full(len(rows), 0.5), rates[rows, 1], 0.2
-        )
-        found.append(charged_in_all(terms))
+        asked = log, rows, np.ones(len(rows), np.int64), np.full(len(rows), 0.5)
+        terms = charged_for(*asked, rates[rows, 1], 0.2)
+        found.append(charged_in_all(terms, seen_in(*asked, 0.2)))
         z = np.random.default_rng(seed).normal(size=4_000)
         worth = np.exp(3.0 + 0.4 * log.features[rows] + 0.8 * z)
         truth.append(0.3 * np.minimum(0.2 * worth, log.costs[rows]).mean(axis=1).sum())

@@ -17,6 +17,7 @@ from bccb.evaluate.charged import (
     due_rates,
     expected_charges,
     running_rates,
+    seen_in,
 )
 from bccb.evaluate.compare import compare
 from bccb.evaluate.evaluation import evaluate_log, evaluate_proposals, evaluate_with_others
@@ -26,6 +27,7 @@ from bccb.evaluate.proposals import Proposals, propose_on
 from bccb.evaluate.rivals import measure
 from bccb.evaluate.trials import LoggedTrials, Trial, WorldTrials
 from bccb.money import MICROS
+from bccb.types import Log
 
 WORLD = make_world("three", 400, 1)
 LOG = trial_in(WORLD, 1)
@@ -61,10 +63,30 @@ def test_the_estimate_is_unbiased_whatever_the_model_and_its_interval_holds_the_
         draws = np.random.default_rng(seed).random(600)
         log = trial_in(replace(world, draws=draws), seed)
         chance = np.full(len(rows), log.shares[1])
-        found.append(charged_in_all(charged_for(log, rows, actions, chance, rates)))
+        terms = charged_for(log, rows, actions, chance, rates)
+        found.append(charged_in_all(terms, seen_in(log, rows, actions, chance)))
     values = np.array([each.value for each in found])
     assert abs(values.mean() - truth) < 3.0 * values.std() / np.sqrt(len(values))
     assert np.mean([each.low <= truth <= each.high for each in found]) > 0.92
+
+
+@pytest.mark.parametrize(("rate", "treated"), [(0.003, 0.1), (0.008, 0.1), (0.02, 0.5)])
+def test_where_few_converted_the_interval_of_what_is_charged_holds_the_truth(
+    rate: float, treated: float
+) -> None:
+    """With a tenth treated, a handful of conversions is seen, or none at all."""
+    held, rows = 0, np.arange(2_000)
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        actions = (rng.random(2_000) < treated).astype(np.int64)
+        costs = np.round(1e6 * rng.lognormal(0.0, 0.5, (2_000, 1))).astype(np.int64)
+        converted = (rng.random(2_000) < rate).astype(np.float64)
+        log = Log(np.zeros((2_000, 1)), actions, converted, costs)
+        wanted, chance = np.ones(2_000, np.int64), np.full(2_000, treated)
+        terms = charged_for(log, rows, wanted, chance, np.full(2_000, rate))
+        found = charged_in_all(terms, seen_in(log, rows, wanted, chance))
+        held += found.low <= rate * log.costs.sum() <= found.high
+    assert held >= 0.93 * 400
 
 
 def test_a_proposal_that_the_log_did_not_follow_is_paid_for_as_expected() -> None:

@@ -108,6 +108,15 @@ def test_a_huge_order_moves_little() -> None:
     assert moved.largest == pytest.approx(usual.largest, rel=0.4)
 
 
+def test_large_orders_that_recur_are_in_the_mean() -> None:
+    """One in twenty is a hundred times as large: cutting outliers must not cut them all."""
+    large = np.random.default_rng(6).random(VISITS.users) < 0.05
+    brought = np.where(large, 500.0, 5.0)
+    worth = of_trial(in_money(brought)).worth
+    assert worth is not None
+    assert worth.amount == pytest.approx(brought[VISITS.outcomes > 0].mean(), rel=0.25)
+
+
 def test_smaller_orders_of_treated_users_are_charged_for() -> None:
     assumed = of_trial(in_money(orders(treated=0.6)))
     assert assumed.worth is not None

@@ -158,7 +158,8 @@ def test_a_log_tells_how_it_was_charged_and_nothing_else_is_taken(
     log = read_log(path)
     assert log.charge == "conversion, share 0.2"
     assert payment_for(log, "conversion", share=0.2).text == log.charge
-    for charge, share in (("treatment", None), ("conversion", None), ("conversion", 0.3)):
+    assert payment_for(log, "treatment").text == log.charge  # the default: the log tells
+    for charge, share in (("conversion", None), ("conversion", 0.3)):
         with pytest.raises(InputError, match="as in this log: --charge conversion --share 0.2"):
             payment_for(log, charge, share=share)
 

@@ -115,7 +115,7 @@ def command(
         if payment.on_conversion:
             out.print(ESTIMATED_CHARGE, highlight=False)
         _print_notes(log, evaluations, [unsuitable(name) for name in asked])
-    write_html(html_file, lambda: evaluation_page(title, log, evaluations, said, charge))
+    write_html(html_file, lambda: evaluation_page(title, log, evaluations, said, payment.charge))
 
 
 def _print_meaning(own: Evaluation, everything: bool) -> None:

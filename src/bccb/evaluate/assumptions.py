@@ -32,6 +32,7 @@ FARTHEST = 30.0  # logits
 SPREAD = 0.8  # of the logarithm of simulated amounts, as in bccb.data.world
 MOSTLY, QUANTILE_OF_MOST = 0.99, 2.3263  # of conversions bring less than the largest that counts
 CUTS = 4  # times that amounts are cut before the model is fitted: a huge one widens the first cut
+ALONE = 2  # huge orders may be chance: the largest count as the next one
 MOST_LOST = 0.5  # of the amounts: a campaign that loses money without treatments has no plan
 
 
@@ -145,11 +146,24 @@ def _worth(trial: Log, rates: Floats, treated: npt.NDArray[np.bool_]) -> tuple[F
     sizes[treated] /= worth.factor
     model = fit_amounts(trial.features, sizes)
     amounts = model.expected(trial.features)
+    uncut = np.abs(trial.outcomes[won]) / np.where(own, worth.factor, 1.0)
+    amounts *= _misfit(uncut / model.expected(trial.features[won]))
     return amounts, worth._replace(
         amount=float(np.average(amounts, weights=rates)) * (1.0 - 2.0 * lost),
         spread=float(model.residuals.std()),
         largest=_tidy(largest),
     )
+
+
+def _misfit(ratios: Floats) -> float:
+    """What amounts are on average, relative to what a model of cut ones expects.
+
+    1 unless chance does not explain it: large orders that recur were cut, too.
+    """
+    most = float(np.sort(ratios)[-1 - ALONE])
+    ratios = np.minimum(ratios, most)
+    mean, reach = float(ratios.mean()), QUANTILE * float(ratios.std()) / math.sqrt(len(ratios))
+    return mean if abs(mean - 1.0) > reach else 1.0
 
 
 def _losses(

@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from bccb.charge import AT_ONCE, Payment, payment_of
+from bccb.charge import AT_ONCE, TREATMENT, Payment, payment_in, payment_of
 from bccb.errors import InputError
 from bccb.evaluate.outcome_model import outcome_rates
+from bccb.evaluate.statistics import LEVEL, load_stats
 from bccb.intervals import QUANTILE, Interval
 from bccb.outcome import Kind
 from bccb.types import Floats, Ints, Log
@@ -31,8 +33,11 @@ def payment_for(
 ) -> Payment:
     """How the treatments of a log are paid for; checked: a share is one of an amount.
 
-    A log of the service tells how its treatments were charged, and nothing else would be true.
+    A log of the service tells how its treatments were charged, and nothing else would be true: that
+    is taken where nothing is given.
     """
+    if log.charge and charge == TREATMENT and share is None:
+        charge, _, share = payment_in(log.charge)
     if share is not None and not log.amounts:
         allowed = "left out: the outcomes of this log are conversions, not amounts of money"
         raise InputError("share", share, allowed)
@@ -145,11 +150,48 @@ def charged_for(
     return np.asarray(log.costs[rows, actions - 1] * (rates + error))
 
 
-def charged_in_all(terms: Floats) -> Interval:
+def charged_in_all(terms: Floats, seen: Seen) -> Interval:
     """The sum with its 95 % interval, which nothing below 0 belongs to.
 
-    The variance is that of the terms, because proposals do not depend on the log's own draws.
+    The variance is that of the terms, because proposals do not depend on the log's own draws. Where
+    few charges were seen, that is too little, and most often where the sum is too low. So the upper
+    end is at least as far away as that of a weighted Poisson sum of what was seen.
     """
     total = float(terms.sum())
     reach = QUANTILE * math.sqrt(len(terms) * float(terms.var())) if len(terms) else 0.0
-    return Interval(max(total, 0.0), max(total - reach, 0.0), max(total + reach, 0.0))
+    high = total + max(reach, upper_of_poisson(seen) - float(seen.charges.sum()))
+    return Interval(max(total, 0.0), max(total - reach, 0.0), max(high, 0.0))
+
+
+class Seen(NamedTuple):
+    """The rows that took a proposed action, by inverse propensity weighting."""
+
+    charges: Floats  # what was charged, over the chance of the action
+    costs: Floats  # what can be charged, over that chance
+
+
+def seen_in(
+    log: Log, rows: Ints, actions: Ints, chance: Floats, share: float | None = None
+) -> Seen:
+    """What is known of the charges of these proposals without a model."""
+    followed = log.actions[rows] == actions
+    costs = log.costs[rows, actions - 1][followed] / chance[followed]
+    return Seen(costs * part_due(log, share)[rows][followed], costs)
+
+
+def upper_of_poisson(seen: Seen) -> float:
+    """The upper end of the 95 % interval of a weighted Poisson sum (Fay and Feuer 1997).
+
+    One more charge is taken to weigh as one does on average.
+
+    >>> none, one = np.zeros(100), np.eye(100)[0]
+    >>> [round(upper_of_poisson(Seen(charges, np.ones(100))), 2) for charges in (none, one)]
+    [3.69, 5.57]
+    """
+    if not len(seen.costs):
+        return 0.0
+    one_more = float((seen.costs**2).sum() / seen.costs.sum())
+    total = float(seen.charges.sum()) + one_more
+    squares = float((seen.charges**2).sum()) + one_more**2
+    shape = total**2 / squares
+    return float(load_stats().gamma.ppf(1.0 - LEVEL / 2, shape)) * squares / total

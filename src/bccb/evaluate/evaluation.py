@@ -20,6 +20,7 @@ from bccb.evaluate.charged import (
     expected_charges,
     paid_in,
     payment_for,
+    seen_in,
 )
 from bccb.evaluate.estimates import (
     HEADLINE,
@@ -210,7 +211,8 @@ def evaluate_proposals(
     if payment.on_conversion:
         parts = due[rows, wanted[rows]]
         terms = charged_for(log, rows, wanted[rows], asked[rows], parts, payment.share)
-        charged = charged_in_all(terms)
+        seen = seen_in(log, rows, wanted[rows], asked[rows], payment.share)
+        charged = charged_in_all(terms, seen)
         spend = charged.value + float(costs[~inside].sum())
     warnings, withheld = overlap_warning(outside, "users it would treat"), list[str]()
     if taken.weights.any() and control.weights.any():

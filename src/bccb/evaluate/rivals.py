@@ -18,7 +18,6 @@ from bccb.errors import FitError
 from bccb.evaluate.charged import (
     as_due,
     charged_for,
-    charged_in_all,
     is_due_otherwise,
     running_rates,
 )
@@ -113,7 +112,7 @@ def measure(
         if payment.on_conversion:
             expected = running_rates(log, payment.share) if due is None else due
             known = log.shares[actions], expected[treated, actions], payment.share
-            spend = charged_in_all(charged_for(log, treated, actions, *known)).value
+            spend = max(float(charged_for(log, treated, actions, *known).sum()), 0.0)
         run = RivalRun(name, seed, float(each.sum()), spend, proposals.learned)
         yield run, Gains(trial.order[treated], each)
 

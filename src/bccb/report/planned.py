@@ -9,6 +9,8 @@ from bccb.policies import DEFAULT
 from bccb.report.paying import payment_lines, price_of
 from bccb.report.rows import decimals
 
+MISSED = 1.1  # times the cap: what costs more does not keep it
+
 
 def plan_lines(plan: Plan) -> list[str]:
     """What to expect of a campaign, how well it will be known, and what would show it."""
@@ -20,6 +22,7 @@ def plan_lines(plan: Plan) -> list[str]:
         f"± {usual.estimated_reach:,.0f}{measured if usual.measured else ''}."
     ]
     lines += payment_lines(plan.payment, [(DEFAULT, plan.budget, usual.spend)], plan.kind)
+    lines += _above_the_cap(plan)
     if usual.measured is None:
         lines.append(
             "Nothing will be measured by random decisions alone, because some amounts are below 0, "
@@ -50,6 +53,19 @@ def _caused(plan: Plan, outlook: Outlook) -> str:
     each = outlook.return_on_spend
     returned = "" if each is None else f", a return of {each:,.2f} on spend"
     return f"a value of {_figure(plan, outlook.caused)}{returned}"
+
+
+def _above_the_cap(plan: Plan) -> list[str]:
+    """Whether what is caused really costs more than the cap, and what to do."""
+    cap, usual = plan.payment.cost_cap, plan.usual
+    if cap is None or not usual.spend or usual.spend <= MISSED * cap * max(usual.caused, 0.0):
+        return []
+    what = "unit of value" if _in_money(plan) else "conversion"
+    each = f"{usual.spend / usual.caused:,.2f} for each {what}" if usual.caused > 0 else "all"
+    return [
+        f"The simulated campaigns really paid {each}, more than the cap: too little is worth it "
+        "to learn who is. Raise the cap, or plan for more users."
+    ]
 
 
 def _measured(outlook: Outlook) -> str:

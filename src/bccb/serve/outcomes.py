@@ -158,6 +158,8 @@ def _take(
             detail = f"decision {id_!r} has the outcome {before[0]:g} already"
             if known.correction is not None:
                 detail += f", and was corrected to {known.value:g} since"
+            elif not alone:
+                detail += "; to change it, POST the right one to /correct of this decision"
             raise conflict("outcome-differs", detail, f"{where}{'action' if alone else 'value'}")
         return before[0] if known.correction is None else known.value, "already_recorded"
     if waits:
