@@ -15,6 +15,7 @@ from bccb.kernels.amounts import (
     FARTHEST,
     LEVEL_SPREAD,
     NOISE,
+    ODDS,
     ROWS,
     SPREADS,
     Amounts,
@@ -68,6 +69,7 @@ def test_the_posterior_is_that_of_bayesian_regression() -> None:
         left = ROWS * NOISE + yy - theta @ b
         (_, of_P), (_, of_A) = np.linalg.slogdet(P), np.linalg.slogdet(A)
         evidence = of_P - of_A - (n + ROWS) * math.log(left)
+        evidence -= 2.0 * math.log(ODDS) if of_arms == ARM_SPREADS[1] else 0.0
         found[evidence] = theta, left / (n + ROWS), np.linalg.inv(A)
     theta, noise, inverse = found[max(found)]
     np.testing.assert_allclose(np.r_[amounts.slopes, amounts.level, amounts.arms], theta, rtol=1e-6)

@@ -40,7 +40,8 @@ from bccb.types import Floats
 
 # standard deviations of the prior, in units of s
 SPREADS = (0.01, 0.03, 0.1, 0.3, 1.0)  # of b
-ARM_SPREADS = (0.1, 1.0)  # of a_k: treatments are expected to change amounts little
+ARM_SPREADS = (0.1, 1.0)  # of a_k: treatments are expected to change amounts little,
+ODDS = 1_000.0  # against one that changes them more: who is not treated teaches no better
 LEVEL_SPREAD = 100.0  # of c: any currency
 NOISE, ROWS = 1.0, 5.0  # of s^2 before any amount, and how many amounts that counts for
 CUT = 3.0  # standard deviations at which residuals are cut
@@ -304,6 +305,7 @@ def solve(amounts: Amounts) -> None:
         spread = SPREADS[pair % len(SPREADS)]
         of_arms = ARM_SPREADS[pair // len(SPREADS)]
         evidence = -2.0 * (d * math.log(spread) + (m - d - 1) * math.log(of_arms))
+        evidence -= 2.0 * math.log(ODDS) if of_arms > ARM_SPREADS[0] else 0.0
         for i in range(m):
             copy(S[i], amounts.products[i])
             own = spread if i < d else LEVEL_SPREAD if i == d else of_arms
