@@ -360,12 +360,12 @@ def note_misfit(amounts: Amounts) -> None:
     if n < FEWEST:
         return
     mean = total / n
-    variance = max(squares / n - mean * mean, 0.0) / n
+    variance, kept = max(squares / n - mean * mean, 0.0) / n, 0.0
     if (mean - 1.0) ** 2 > variance:
         kept = 1.0 - variance / (mean - 1.0) ** 2
-        ratio = max(1.0 + kept * (mean - 1.0), math.exp(-MOST_MISFIT))
-        amounts.misfit[0] = min(math.log(ratio), MOST_MISFIT)
-        amounts.misfit[1] = min(kept * math.sqrt(variance) / ratio, MOST_MISFIT)
+    ratio = max(1.0 + kept * (mean - 1.0), math.exp(-MOST_MISFIT))
+    amounts.misfit[0] = min(math.log(ratio), MOST_MISFIT)
+    amounts.misfit[1] = min(math.sqrt(variance) / ratio, MOST_MISFIT)
 
 
 @jit
