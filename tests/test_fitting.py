@@ -333,6 +333,28 @@ def test_what_is_corrected_while_a_fit_is_under_way_is_learned_by_its_result(par
     assert not between._corrections
 
 
+@pytest.mark.parametrize("later", ["fit", "fit_job", "apply_fit"])
+def test_a_fit_is_refused_where_its_corrections_are_no_longer_known(later: str) -> None:
+    policy, decisions = made(window=1e6, fits_itself=False), []
+    for i in range(500):
+        each = policy.decide(WORLD.features[i], float(WORLD.costs[i, 0]), at=float(i))
+        policy.observe(each, OUTCOMES[i, each.action], at=float(i))
+        decisions.append(each)
+    fitted = fitting.run(policy.fit_job())
+    won = next(each for each in decisions if OUTCOMES[each.number - 1, each.action])
+    policy.correct(won, 0.0, at=500.0)
+    twin = from_bytes(policy.to_bytes())
+    if later == "apply_fit":
+        policy.apply_fit(fitted)
+    else:
+        assert getattr(policy, later)()
+    with pytest.raises(StateError, match="another fit was begun or applied"):
+        policy.apply_fit(fitted)
+    if later == "fit":  # its rows were right already: nothing was learned twice
+        twin.fit()
+        assert same(policy, twin)
+
+
 @compiled
 def test_late_users_are_driven_as_one_call_after_the_other() -> None:
     policy, other, window = made(), made(window=500.0), 500.0
@@ -426,7 +448,7 @@ def test_what_was_fitted_is_refused_by_an_older_copy_and_after_a_later_fit() -> 
     assert older.to_bytes() == before
     policy.apply_fit(fitting.run(second))
     after = policy.to_bytes()
-    with pytest.raises(StateError, match="a later fit was applied"):
+    with pytest.raises(StateError, match="another fit was begun or applied"):
         policy.apply_fit(fitting.run(first))
     assert policy.to_bytes() == after
 

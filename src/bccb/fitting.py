@@ -35,6 +35,7 @@ from bccb.types import Floats, Ints
 COPIES = 1  # of each feature, in what the estimator reads
 NOTHING = np.empty(0)
 OTHER = "what was fitted is for another policy"
+LATER = "another fit was begun or applied since its job: make a new job"
 
 
 class Since(NamedTuple):
@@ -44,6 +45,7 @@ class Since(NamedTuple):
     first: int  # the number of the first user who waits
     weights: Floats  # what was learned of this user and of those after
     corrected: int = 0  # of the corrections since the job
+    job: int = 0  # which job it was made for
 
     def weight_of(self, users: Ints) -> Floats:
         """What was learned of users; nothing of those who did not wait."""
@@ -120,12 +122,14 @@ class Refitting:
         pending: Pending | None,
         owner: str = "",
         corrections: Sequence[Correction] = (),
+        newest: int = 0,
     ) -> None:
         if not composition.refitted:
             raise StateError(f"{composition.estimator} is not fitted again: it learns row by row")
         self.composition, self.counts, self.memory = composition, counts, memory
         self.d, self.K = int(counts[count.FEATURES]), int(counts[count.TREATMENTS])
-        self.pending, self.owner, self.corrections = pending, owner, corrections
+        self.pending, self.owner = pending, owner
+        self.corrections, self.newest = corrections, newest  # since the newest job, and which it is
         self.store = view_store(memory, self.d, self.K)
         begin, end = counts[count.AT_ESTIMATOR], counts[count.AT_EXPLORER]
         self.scaler, self.estimator = memory[: SCALER.size(self.d)], memory[begin:end]
@@ -172,6 +176,8 @@ class Refitting:
     def caught_up(self, fitted: Fitted, most: int | None = None) -> Fitted:
         """The same after it has learned what came since, or ``most`` rows of that."""
         self._check(fitted)
+        if fitted.since.job != self.newest:  # corrections are known since the newest job alone
+            raise StateError(LATER)
         if fitted.estimator is None:
             return fitted
         memory, rows = fitted.estimator.copy(), self._since_rows(fitted)
@@ -195,7 +201,7 @@ class Refitting:
         if fitted.learned > self.store.learned[0] or fitted.since.last > self.store.last[0]:
             raise StateError("what was fitted has learned more than this older copy of its policy")
         if fitted.learned < self.store.tried[0]:
-            raise StateError("a later fit was applied already: make a new job")
+            raise StateError(LATER)
 
     def catch_up_once(self) -> None:
         """Compile what :meth:`caught_up` needs; nothing changes."""
@@ -214,12 +220,12 @@ class Refitting:
     def _since(self, corrected: int) -> Since:
         pending, last = self.pending, float(self.store.last[0])
         if pending is None:
-            return Since(last, 0, NOTHING, corrected)
+            return Since(last, 0, NOTHING, corrected, self.newest)
         weights = pending.ring.weight[pending.places()].copy()
-        return Since(last, pending.first, weights, corrected)
+        return Since(last, pending.first, weights, corrected, self.newest)
 
     def _corrected(self, since: Since) -> Rows:
-        """Corrections of rows that were learned: what is learned later is right as it is."""
+        """Corrections of rows that were learned; later rows hold the corrected outcome already."""
         known = [c for c in self.corrections[since.corrected :] if c.number <= since.last]
         n = len(known)
         nobody = np.zeros(n, np.int64)

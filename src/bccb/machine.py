@@ -70,6 +70,7 @@ class Machine(State):
         self._observe = self.kernels["observe"]
         self._probability = self.kernels["probability"]
         self._corrections: list[Correction] | None = None  # while a fit is under way
+        self._fits_begun = 0
         self._space = np.empty(composition.space_size(self.features, self.treatments))
 
     # Deciding and learning
@@ -226,28 +227,33 @@ class Machine(State):
     def refitting(self) -> Refitting:
         """The part of the state that fits work on."""
         state = self.composition, self.counts, self.memory, self.pending
-        return Refitting(*state, self.owner, self._corrections or ())
+        return Refitting(*state, self.owner, self._corrections or (), self._fits_begun)
 
     def fit_job(self) -> FitJob:
         """What :func:`bccb.fitting.run` needs to fit the estimator again, perhaps elsewhere."""
-        job = self.refitting().job()
-        self._corrections = []
-        return job
+        self._begin_fit([])
+        return self.refitting().job()
 
     def apply_fit(self, fitted: Fitted) -> None:
         """Go on with what was fitted, after it has learned what came since its job."""
         checks.instance("what was fitted", fitted, Fitted, "what bccb.fitting.run returned")
         self.refitting().apply(fitted)
-        self._corrections = None
+        self._begin_fit(None)
 
     def install_fit(self, fitted: Fitted) -> None:
         """Go on with what was fitted and has learned everything."""
         self.refitting().install(fitted)
-        self._corrections = None
+        self._begin_fit(None)
 
     def fit(self) -> bool:
         """Make a job, run it and apply the result; whether the rows allowed a fit."""
+        self._begin_fit(None)
         return self.refitting().fit()
+
+    def _begin_fit(self, corrections: list[Correction] | None) -> None:
+        """End older fits, since corrections are kept for the newest alone."""
+        self._fits_begun += 1
+        self._corrections = corrections
 
     # Before the first decision
 
