@@ -14,7 +14,7 @@ from bccb.errors import InputError
 from bccb.estimators import ESTIMATORS
 from bccb.estimators.constant import CONSTANT
 from bccb.explorers import EXPLORERS
-from bccb.kernels import amounts, corrections
+from bccb.kernels import amounts, corrections, moments
 from bccb.kernels.component import Component
 from bccb.kernels.jit import bind
 from bccb.kernels.sample import SAMPLE, keep_in_sample
@@ -177,7 +177,7 @@ def compose(composition: Composition) -> dict[str, Any]:
     if composition.amounts:
         kernels["gain_of"] = amounts.gain_of
     if composition.learns_amounts:
-        kernels |= {"AMOUNTS": True, **amounts.KERNELS, **corrections.KERNELS}
+        kernels |= {"AMOUNTS": True, **amounts.KERNELS, **moments.KERNELS, **corrections.KERNELS}
     if composition.has_posterior:
         kernels |= {"view_sample": SAMPLE.view, "keep_in_sample": keep_in_sample}
     if composition.refitted:

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from bccb.intervals import QUANTILE, Interval
-from bccb.kernels.amounts import log_relative, variance_of, write_input
+from bccb.kernels.amount_errors import variance_of
+from bccb.kernels.amounts import log_relative, write_input
 from bccb.kernels.counts import AT_AMOUNTS, AT_ESTIMATOR, AT_EXPLORER, END, FEATURES, TREATMENTS
 from bccb.kernels.jit import jit
 from bccb.kernels.linalg import fill, quadratic

@@ -13,7 +13,7 @@ from bccb.estimated import interval_of
 from bccb.fitting import Correction, FitJob, Fitted, Refitting
 from bccb.intervals import Interval
 from bccb.kernels import counts as count
-from bccb.kernels.amounts import joint_covariance
+from bccb.kernels.amount_errors import joint_covariance
 from bccb.kernels.store import NUMBER, USER
 from bccb.kernels.users import first_refused, refusal
 from bccb.money import MICROS

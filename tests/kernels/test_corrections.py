@@ -12,12 +12,11 @@ from bccb.kernels.amounts import (
     WEIGHT,
     Amounts,
     amount_of,
-    learn_amount,
-    solve,
     sound,
     unit_of,
 )
 from bccb.kernels.corrections import correct_amount, unlearn_amount
+from bccb.kernels.moments import learn_amount, solve
 
 
 def fresh(d: int = 3, K: int = 1) -> Amounts:
@@ -43,6 +42,28 @@ def test_what_is_taken_back_leaves_the_rest_sound(n: int) -> None:
         assert is_sound(amounts)
         assert 1.0 < unit_of(amounts) < 500.0
     assert amounts.seen[0] == n
+
+
+@pytest.mark.parametrize("y", [0.0, 60.0])
+def test_a_recent_amount_is_corrected_as_it_was_learned_also_where_features_were_scaled_otherwise(
+    y: float,
+) -> None:
+    """Each row is scaled anew when it is corrected; moments of no rows would be forgotten."""
+    rng, right, corrected = np.random.default_rng(5), fresh(), fresh()
+    rows = [(np.append(rng.normal(size=3), 1.0), rng.lognormal(4.0, 0.3)) for _ in range(300)]
+    for user, (z, amount) in enumerate(rows, 1):
+        learn_amount(right, user, z, 0, amount)
+        learn_amount(corrected, user, z, 0, amount)
+    for user, (z, amount) in enumerate(rows, 1):
+        if user % 3 == 0:
+            now = np.append(0.4 * z[:3] + 1.5, 1.0)
+            correct_amount(right, user, z, 0, amount, y)
+            correct_amount(corrected, user, now, 0, amount, y)
+    for each in (right, corrected):
+        solve(each)
+    np.testing.assert_allclose(corrected.products, right.products, atol=1e-9)
+    np.testing.assert_allclose(corrected.sums, right.sums, atol=1e-9)
+    assert unit_of(corrected) == unit_of(right)
 
 
 @pytest.mark.parametrize("factor", [0.01, 0.5, 2.0, 100.0])

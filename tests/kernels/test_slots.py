@@ -7,7 +7,7 @@ import pytest
 
 from bccb.estimators import ESTIMATORS
 from bccb.explorers import EXPLORERS
-from bccb.kernels import amounts, corrections, slots
+from bccb.kernels import amounts, corrections, moments, slots
 from bccb.kernels.component import Component
 from bccb.pacers import PACERS
 
@@ -39,7 +39,7 @@ def test_components_fill_slots_of_their_own_kind_alone(kind: str, component: Com
 
 
 def test_amounts_fill_slots_of_their_own_alone() -> None:
-    assert set(amounts.KERNELS | corrections.KERNELS) == SLOTS["amounts"]
+    assert set(amounts.KERNELS | moments.KERNELS | corrections.KERNELS) == SLOTS["amounts"]
 
 
 def test_every_slot_has_a_kernel_that_does_nothing() -> None:

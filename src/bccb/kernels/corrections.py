@@ -9,13 +9,19 @@ from __future__ import annotations
 import math
 
 from bccb.kernels.amounts import (
-    EARLY,
     EXACT,
+    FEATURES,
     LOG,
     SIZE,
     USER,
     WEIGHT,
     Amounts,
+    write_input,
+)
+from bccb.kernels.jit import jit
+from bccb.kernels.linalg import fill
+from bccb.kernels.moments import (
+    EARLY,
     add,
     add_size,
     cut,
@@ -25,13 +31,10 @@ from bccb.kernels.amounts import (
     size_of,
     solve_if_due,
     weigh_losses,
-    write_input,
 )
-from bccb.kernels.jit import jit
-from bccb.kernels.linalg import fill
 from bccb.types import Floats
 
-FARTHEST = 5.0  # how far the logarithm of a corrected amount may be: a factor of 150
+FARTHEST_CORRECTION = 5.0  # how far the logarithm of a corrected amount may be: a factor of 150
 NOWHERE = -1
 
 
@@ -67,6 +70,8 @@ def unlearn_amount(amounts: Amounts, user: int, z: Floats, arm: int, y: float) -
         return
     place = place_of(amounts, user)
     log, size, weight = learned_as(amounts, place, z, arm, y)
+    if place != NOWHERE:
+        z = amounts.recent[place][FEATURES:]  # as they were scaled then
     add(amounts, z, arm, log, -weight)
     add_size(amounts, arm, y, -weight * size)
     amounts.squares[0] = max(amounts.squares[0], 0.0)
@@ -98,7 +103,10 @@ def correct_amount(amounts: Amounts, user: int, z: Floats, arm: int, was: float,
         return
     place = place_of(amounts, user)
     before, size_before, weight = learned_as(amounts, place, z, arm, was)
-    after = cut(amounts, z, arm, y, FARTHEST if amounts.seen[0] > EARLY[-1] else math.inf)
+    if place != NOWHERE:
+        z = amounts.recent[place][FEATURES:]  # as they were scaled then
+    farthest = FARTHEST_CORRECTION if amounts.seen[0] > EARLY[-1] else math.inf
+    after = cut(amounts, z, arm, y, farthest)
     size = size_of(amounts, z, arm, after)
     write_input(amounts, z, arm)
     for i in range(amounts.input.shape[0]):

@@ -1,0 +1,271 @@
+"""The moments of amounts: how what a conversion is worth is learned, row by row."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+
+from bccb.kernels.amounts import (
+    ARM,
+    EXACT,
+    FEATURES,
+    GROUPS,
+    LEAST_AMOUNT,
+    LOG,
+    MOST_MISFIT,
+    SIZE,
+    USER,
+    WEIGHT,
+    Amounts,
+    log_relative,
+    write_input,
+)
+from bccb.kernels.jit import jit
+from bccb.kernels.linalg import add_to_row, copy, fill, invert, row_dot
+from bccb.kernels.special import normal_cdf
+from bccb.outcome import MOST_AMOUNT
+from bccb.types import Floats
+
+# standard deviations of the prior, in units of s
+SPREADS = (0.01, 0.03, 0.1, 0.3, 1.0)  # of b
+ARM_SPREADS = (0.1, 1.0)  # of a_k: treatments are expected to change amounts little
+ODDS = 1_000.0  # of the small one: the two are hard to tell apart while few are treated
+LEVEL_SPREAD = 100.0  # of c: any currency
+NOISE, ROWS = 1.0, 5.0  # of s^2 before any amount, and how many amounts that counts for
+CUT = 3.0  # standard deviations at which residuals are cut
+EARLY, FADING = (8.0, 16.0, 32.0), 0.25  # after so many amounts, what is kept of them
+APART = 2.0  # of the level from the mean logarithm, at most
+SHARE = 0.125  # more rows, and the moments are solved again
+SHARED = 5.0  # amounts of all arms that count for the balance of each
+CHANCE = 3  # the largest amounts count as the third: two huge orders may be chance
+# of a normal, at the ends of its twentieths
+ENDS = (-math.inf, *(NormalDist().inv_cdf(j / GROUPS) for j in range(1, GROUPS)), math.inf)
+
+
+@jit
+def weigh_losses(amounts: Amounts) -> None:
+    """The balance of each arm, a little nearer to that of all: an arm may have few amounts."""
+    sizes, signed = amounts.sizes, amounts.signed
+    whole, gains = 0.0, 0.0
+    for k in range(sizes.shape[0]):
+        sizes[k] = max(sizes[k], 0.0)  # what was taken back may have been learned otherwise
+        signed[k] = min(max(signed[k], -sizes[k]), sizes[k])
+        whole += sizes[k]
+        gains += signed[k]
+    if whole <= 0.0 or amounts.weight[0] <= 0.0:
+        return
+    shared = SHARED * whole / amounts.weight[0]
+    for k in range(sizes.shape[0]):
+        balance = (signed[k] + shared * gains / whole) / (sizes[k] + shared)
+        amounts.lost[k] = min(max(1.0 - balance, 0.0), 2.0)
+
+
+@jit
+def log_of(y: float) -> float:
+    """The logarithm of an amount; those below a millionth count as that."""
+    return math.log(max(abs(y), LEAST_AMOUNT))
+
+
+@jit
+def cut(amounts: Amounts, z: Floats, arm: int, y: float, least: float) -> float:
+    """The logarithm of an amount, not too far from what is expected, or ``least`` at least."""
+    expected = amounts.level[0] + log_relative(amounts, z, arm)
+    most = max(CUT * math.sqrt(amounts.noise[0]), least)
+    return float(expected + min(max(log_of(y) - expected, -most), most))
+
+
+@jit
+def add(amounts: Amounts, z: Floats, arm: int, log: float, weight: float) -> None:
+    """Add a row to the moments."""
+    write_input(amounts, z, arm)
+    q = amounts.input
+    for i in range(q.shape[0]):
+        if q[i] != 0.0:
+            add_to_row(amounts.products, i, weight * q[i], q)
+            amounts.sums[i] += weight * q[i] * log
+    amounts.squares[0] += weight * log * log
+    amounts.weight[0] += weight
+
+
+@jit
+def size_of(amounts: Amounts, z: Floats, arm: int, log: float) -> float:
+    """The size of an amount with this logarithm, without what b and a explain."""
+    return math.exp(min(log - log_relative(amounts, z, arm), math.log(MOST_AMOUNT)))
+
+
+@jit
+def add_size(amounts: Amounts, arm: int, y: float, size: float) -> None:
+    """Add the size of an amount with the sign of y."""
+    amounts.sizes[arm] += size
+    amounts.signed[arm] += size if y > 0.0 else -size
+
+
+@jit
+def learn_amount(amounts: Amounts, user: int, z: Floats, arm: int, y: float) -> None:
+    """Learn the amount of a conversion; nothing where there was none.
+
+    It can be corrected (:mod:`.corrections`), exactly as long as it is one of the recent ones,
+    except for ``user`` 0.
+    """
+    if y == 0.0:
+        return
+    amounts.seen[0] += 1.0
+    if amounts.noise[0] == 0.0:
+        log = log_of(y)
+        amounts.noise[0] = NOISE
+    else:
+        log = cut(amounts, z, arm, y, 0.0)
+    size = size_of(amounts, z, arm, log)
+    add(amounts, z, arm, log, 1.0)
+    add_size(amounts, arm, y, size)
+    amounts.newest[0] = (amounts.newest[0] + 1.0) % amounts.recent.shape[0]
+    row = amounts.recent[int(amounts.newest[0])]
+    row[USER], row[LOG], row[SIZE], row[WEIGHT] = user, log, size, 1.0
+    row[EXACT], row[ARM] = log_of(y), arm
+    for j in range(amounts.slopes.shape[0]):
+        row[FEATURES + j] = z[j]
+    # not once more, where an amount was taken back and another one came
+    if amounts.seen[0] in EARLY and amounts.weight[0] > 0.5 * amounts.seen[0]:
+        fade(amounts)
+    solve_if_due(amounts)
+    weigh_losses(amounts)
+
+
+@jit
+def solve_if_due(amounts: Amounts) -> None:
+    """Solve the moments again, once enough was learned or corrected."""
+    if amounts.seen[0] >= amounts.due[0]:
+        solve(amounts)
+        amounts.due[0] = amounts.seen[0] + max(math.floor(SHARE * amounts.seen[0]), 1.0)
+
+
+@jit
+def fade(amounts: Amounts) -> None:
+    """Forget most of the first amounts: nothing was known yet by which to cut them."""
+    for part in (amounts.weight, amounts.squares, amounts.sums, amounts.sizes, amounts.signed):
+        for i in range(part.shape[0]):
+            part[i] *= FADING
+    for i in range(amounts.recent.shape[0]):
+        amounts.recent[i, WEIGHT] *= FADING
+    for i in range(amounts.products.shape[0]):
+        for j in range(amounts.products.shape[0]):
+            amounts.products[i, j] *= FADING
+
+
+@jit
+def forget(amounts: Amounts) -> None:
+    """Begin with new moments, and keep the typical amount.
+
+    Features are scaled anew all the time. So what was taken back can be more than what was learned.
+    """
+    for part in (amounts.weight, amounts.squares, amounts.sums, amounts.sizes, amounts.signed):
+        fill(part, 0.0)
+    for part in (amounts.slopes, amounts.arms, amounts.misfit):
+        fill(part, 0.0)
+    for i in range(amounts.recent.shape[0]):
+        amounts.recent[i, WEIGHT] = 0.0
+    for i in range(amounts.products.shape[0]):
+        fill(amounts.products[i], 0.0)
+        fill(amounts.covariance[i], 0.0)
+
+
+@jit
+def solve(amounts: Amounts) -> None:
+    """The posterior of b, c and a at the spreads of b and a that explain the amounts best.
+
+    With the prior precision P, A = X'X + P and theta = A^-1 X'l, the logarithm of the evidence is,
+    up to a constant, (log |P| - log |A| - (n + ROWS) log(ROWS NOISE + l'l - theta . X'l)) / 2.
+    """
+    S, n, theta = amounts.covariance, amounts.weight[0], amounts.input
+    d, m, best, chosen, noise = amounts.slopes.shape[0], S.shape[0], -math.inf, 0, 0.0
+    trials = len(SPREADS) * len(ARM_SPREADS)
+    for trial in range(trials + 1):
+        pair = trial if trial < trials else chosen
+        spread = SPREADS[pair % len(SPREADS)]
+        of_arms = ARM_SPREADS[pair // len(SPREADS)]
+        evidence = -2.0 * (d * math.log(spread) + (m - d - 1) * math.log(of_arms))
+        evidence -= 2.0 * math.log(ODDS) if of_arms > ARM_SPREADS[0] else 0.0
+        for i in range(m):
+            copy(S[i], amounts.products[i])
+            own = spread if i < d else LEVEL_SPREAD if i == d else of_arms
+            S[i, i] += 1.0 / own**2
+        evidence -= invert(S)
+        left = ROWS * NOISE + max(amounts.squares[0], 0.0)
+        for i in range(m):
+            theta[i] = row_dot(S, i, amounts.sums)
+            left -= theta[i] * amounts.sums[i]
+        if left < 0.5 * ROWS * NOISE:  # residuals below 0: more was taken back than was learned
+            forget(amounts)
+            return
+        noise = left / (n + ROWS)
+        evidence -= (n + ROWS) * math.log(noise)
+        if trial < trials and evidence > best:
+            best, chosen = evidence, trial
+        if trial == trials - 1 and best == -math.inf:
+            forget(amounts)
+            return
+    if abs(theta[d] - amounts.sums[d] / max(n, 1.0)) > APART and n >= 1.0:
+        forget(amounts)  # features have a mean near 0: the moments are of no rows
+        return
+    amounts.noise[0] = noise
+    for i in range(m):
+        for j in range(m):
+            S[i, j] *= amounts.noise[0]
+        if i < d:
+            amounts.slopes[i] = theta[i]
+        elif i == d:
+            amounts.level[0] = theta[i]
+        else:
+            amounts.arms[i - d - 1] = theta[i]
+    note_shape(amounts)
+
+
+@jit
+def note_shape(amounts: Amounts) -> None:
+    """Compare the recent amounts with what is expected of them: their mean, and how they spread.
+
+    The part of the difference to the mean of a log-normal is kept that chance does not explain
+    (James and Stein). While there are few, a log-normal is what they are.
+    """
+    deviation, ratios = math.sqrt(amounts.noise[0]), sorted_ratios(amounts)
+    n = ratios.shape[0]
+    fill(amounts.misfit, 0.0)
+    if min(n, amounts.weight[0]) < GROUPS:
+        for j in range(GROUPS):
+            below = normal_cdf(ENDS[j + 1] - deviation) - normal_cdf(ENDS[j] - deviation)
+            amounts.groups[j] = GROUPS * below
+        return
+    mean = ratios.mean()
+    variance, kept = ratios.var() / n, 0.0
+    if (mean - 1.0) ** 2 > variance:
+        kept = 1.0 - variance / (mean - 1.0) ** 2
+    ratio = max(1.0 + kept * (mean - 1.0), math.exp(-MOST_MISFIT))
+    amounts.misfit[0] = min(math.log(ratio), MOST_MISFIT)
+    amounts.misfit[1] = min(math.sqrt(variance) / ratio, MOST_MISFIT)
+    total = 0.0
+    for j in range(GROUPS):
+        amounts.groups[j] = ratios[j * n // GROUPS : (j + 1) * n // GROUPS].mean()
+        total += amounts.groups[j]
+    for j in range(GROUPS):
+        amounts.groups[j] *= GROUPS / total
+
+
+@jit
+def sorted_ratios(amounts: Amounts) -> Floats:
+    """The recent amounts relative to the mean of a log-normal, from the least to the largest."""
+    ratios, n = np.empty(amounts.recent.shape[0]), 0
+    for i in range(amounts.recent.shape[0]):
+        row = amounts.recent[i]
+        if row[WEIGHT] > 0.0:
+            expected = amounts.level[0] + log_relative(amounts, row[FEATURES:], int(row[ARM]))
+            ratios[n] = math.exp(row[EXACT] - expected - 0.5 * amounts.noise[0])
+            n += 1
+    ratios = np.sort(ratios[:n])
+    for i in range(max(n - CHANCE, 0), n):
+        ratios[i] = ratios[max(n - CHANCE, 0)]
+    return ratios
+
+
+KERNELS = {"learn_amount": learn_amount}
