@@ -156,7 +156,7 @@ def test_plan_speaks_of_value_and_of_the_return_on_spend(run: Run, trial: Path) 
     assert "With 40 for 300 users pooled-trees is expected to cause a value of" in out
     assert "0.2 of the amount, and at most the cost of the treatment" in out
     assert "With a cost cap of 0.5 for one unit of value (a return of at least 2)" in out
-    assert "on average, by features as in your trial; amounts are log-normal" in out
+    assert "on average, by features as in your trial; amounts are drawn" in out
     assert "no clear difference, so that none is assumed" in out
     assert "--largest gives another" in out
     assert "reserve caused value return spend estimated" in out

@@ -112,9 +112,14 @@ def test_large_orders_that_recur_are_in_the_mean() -> None:
     """One in twenty is a hundred times as large: cutting outliers must not cut them all."""
     large = np.random.default_rng(6).random(VISITS.users) < 0.05
     brought = np.where(large, 500.0, 5.0)
-    worth = of_trial(in_money(brought)).worth
-    assert worth is not None
-    assert worth.amount == pytest.approx(brought[VISITS.outcomes > 0].mean(), rel=0.25)
+    assumed = of_trial(in_money(brought))
+    assert assumed.worth is not None
+    assert assumed.worth.amount == pytest.approx(brought[VISITS.outcomes > 0].mean(), rel=0.25)
+    assert assumed.worth.largest == 500.0
+    amounts = world_of(20_000, 1, assumed).amounts
+    assert amounts is not None
+    assert (amounts.drawn > 100.0).mean() == pytest.approx(0.05, abs=0.02)
+    assert np.median(amounts.drawn) == pytest.approx(5.0, rel=0.2)
 
 
 def test_smaller_orders_of_treated_users_are_charged_for() -> None:

@@ -24,6 +24,7 @@ from bccb.types import Floats, Ints, Log
 STREAM, AMOUNTS_STREAM = 3, 5  # keep these draws apart from those of the simulator
 MOST_DEVIATIONS = 3.0  # from the mean, of what moves amounts
 VARIATION = 0.5  # of the logarithm of amounts by the features, where nothing else is asked for
+SPREAD = 0.8  # of the logarithm of amounts beyond that, likewise
 
 
 class Amounts(NamedTuple):
@@ -92,7 +93,7 @@ def simulate_world(
 
 
 def with_amounts(
-    world: World, variation: float, seed: int = 0, *, level: float = 3.0, spread: float = 0.8
+    world: World, variation: float, seed: int = 0, *, level: float = 3.0, spread: float = SPREAD
 ) -> World:
     """The same users, whose conversions bring log-normal amounts.
 
@@ -132,7 +133,7 @@ def _amounts(
     variation: float,
     seed: int,
     level: float = 3.0,
-    spread: float = 0.8,
+    spread: float = SPREAD,
     *,
     drawn: int | None = None,
 ) -> Amounts:

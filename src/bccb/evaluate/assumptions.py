@@ -3,9 +3,9 @@
 Users are those of a trial, drawn with replacement, or the simulator's. Everybody's odds of a
 conversion are shifted alike, so that rate and effect are those asked for. In money a conversion
 brings a log-normal amount. In a trial its mean depends on the features, by the ridge regression
-of :func:`bccb.evaluate.outcome_model.fit_amounts`, in which one huge order counts little; and
-where amounts of treated users clearly differ from those of others, they do so in the plan. So do
-losses, the amounts below 0.
+of :func:`bccb.evaluate.outcome_model.fit_amounts`, in which one huge order counts little, and it
+varies as the trial's do; where amounts of treated users clearly differ from those of others, they
+do so in the plan. So do losses, the amounts below 0.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bccb.data import costs
-from bccb.data.world import Amounts, World, simulate_world
+from bccb.data.world import SPREAD, Amounts, World, simulate_world
 from bccb.errors import InputError
 from bccb.evaluate.live import outcomes_in
 from bccb.evaluate.outcome_model import fit_amounts, predict
@@ -29,10 +29,9 @@ from bccb.types import Floats, Ints, Log
 FEWEST_CONVERSIONS = 20  # of each arm of a trial
 STREAM = 7  # keeps the draws of rows apart from others
 FARTHEST = 30.0  # logits
-SPREAD = 0.8  # of the logarithm of simulated amounts, as in bccb.data.world
 MOSTLY, QUANTILE_OF_MOST = 0.99, 2.3263  # of conversions bring less than the largest that counts
 CUTS = 4  # times that amounts are cut before the model is fitted: a huge one widens the first cut
-ALONE = 2  # huge orders may be chance: the largest count as the next one
+CHANCE = 3  # the largest amounts count as the third: two huge orders may be chance
 MOST_LOST = 0.5  # of the amounts: a campaign that loses money without treatments has no plan
 
 
@@ -73,6 +72,7 @@ class Shape(NamedTuple):
     micros: Ints
     rates: Floats  # of conversions
     amounts: Floats | None = None  # what a conversion of each brings on average, without its sign
+    ratios: Floats | None = None  # of amounts of the trial to what is expected of them
 
 
 class Assumed(NamedTuple):
@@ -125,12 +125,12 @@ def of_trial(trial: Log) -> Assumed:
     shape = Shape(trial.features, trial.micros, np.clip(rates, 1e-9, 1.0 - 1e-9))
     if not trial.amounts:
         return Assumed(target, shape)
-    amounts, worth = _worth(trial, shape.rates, treated)
-    return Assumed(target, shape._replace(amounts=amounts), worth)
+    shape, worth = _worth(trial, shape, treated)
+    return Assumed(target, shape, worth)
 
 
-def _worth(trial: Log, rates: Floats, treated: npt.NDArray[np.bool_]) -> tuple[Floats, Worth]:
-    """What a conversion of each user brings without treatment, and what is assumed of it."""
+def _worth(trial: Log, shape: Shape, treated: npt.NDArray[np.bool_]) -> tuple[Shape, Worth]:
+    """The users with what a conversion of each brings without treatment, and what is assumed."""
     won = np.flatnonzero(trial.outcomes)
     sizes = np.abs(trial.outcomes)
     for _ in range(CUTS):
@@ -141,29 +141,25 @@ def _worth(trial: Log, rates: Floats, treated: npt.NDArray[np.bool_]) -> tuple[F
     if lost >= MOST_LOST:
         allowed = f"below {MOST_LOST:.0%}: a plan in money needs amounts that are mostly gains"
         raise InputError("the share of losses in the amounts of the trial", f"{lost:.1%}", allowed)
-    largest = float(np.quantile(sizes[trial.outcomes > 0.0], MOSTLY))
+    largest = float(np.quantile(_without_chance(trial.outcomes[trial.outcomes > 0.0]), MOSTLY))
     worth = Worth(1.0, 0.0, 1.0, lost, lost_treated, ratio)
     sizes[treated] /= worth.factor
     model = fit_amounts(trial.features, sizes)
     amounts = model.expected(trial.features)
     uncut = np.abs(trial.outcomes[won]) / np.where(own, worth.factor, 1.0)
-    amounts *= _misfit(uncut / model.expected(trial.features[won]))
-    return amounts, worth._replace(
-        amount=float(np.average(amounts, weights=rates)) * (1.0 - 2.0 * lost),
+    ratios = _without_chance(uncut / model.expected(trial.features[won]))
+    amounts *= ratios.mean()
+    return shape._replace(amounts=amounts, ratios=ratios / ratios.mean()), worth._replace(
+        amount=float(np.average(amounts, weights=shape.rates)) * (1.0 - 2.0 * lost),
         spread=float(model.residuals.std()),
         largest=_tidy(largest),
     )
 
 
-def _misfit(ratios: Floats) -> float:
-    """What amounts are on average, relative to what a model of cut ones expects.
-
-    1 unless chance does not explain it: large orders that recur were cut, too.
-    """
-    most = float(np.sort(ratios)[-1 - ALONE])
-    ratios = np.minimum(ratios, most)
-    mean, reach = float(ratios.mean()), QUANTILE * float(ratios.std()) / math.sqrt(len(ratios))
-    return mean if abs(mean - 1.0) > reach else 1.0
+def _without_chance(sizes: Floats) -> Floats:
+    """The sizes, the largest two of which count as the third."""
+    most = np.sort(sizes)[-min(CHANCE, len(sizes))]
+    return np.asarray(np.minimum(sizes, most), np.float64)
 
 
 def _losses(
@@ -245,29 +241,34 @@ def _world(users: int, seed: int, assumed: Assumed) -> tuple[World, Amounts | No
     world = simulate_world(users, seed, "conversion" if target is None else "visit")
     if assumed.cost is not None:
         world = replace(world, micros=costs.constant(users, world.micros.shape[1], assumed.cost))
-    means = None
+    means, ratios = None, None
     if target is not None:
         base, features, micros = world.rates[:, 0], world.features, world.micros
         if shape is not None:
             rows = np.random.default_rng((seed, STREAM)).integers(0, len(shape.rates), users)
             base, features, micros = shape.rates[rows], shape.features[rows], shape.micros[rows]
-            means = None if shape.amounts is None else shape.amounts[rows]
+            means, ratios = None if shape.amounts is None else shape.amounts[rows], shape.ratios
         base = _shifted(base, target.rate)
         shifted = _shifted(base, target.rate + target.effect)
         rates = np.column_stack((base, *(shifted for _ in range(micros.shape[1]))))
         world = replace(world, features=features, micros=micros, rates=rates)
     if assumed.worth is None:
         return world, None
-    alone, treated = _drawn(users, seed, assumed.worth, means)
+    alone, treated = _drawn(users, seed, assumed.worth, means, ratios)
     return replace(world, amounts=alone), treated
 
 
-def _drawn(users: int, seed: int, worth: Worth, means: Floats | None) -> tuple[Amounts, Amounts]:
+def _drawn(
+    users: int, seed: int, worth: Worth, means: Floats | None, ratios: Floats | None
+) -> tuple[Amounts, Amounts]:
     """What a conversion of each user brings, without treatment and with it."""
     rng = np.random.default_rng((seed, STREAM, 1))
     means = np.full(users, worth.amount) if means is None else means
-    noise = worth.spread * rng.normal(size=users) - 0.5 * worth.spread**2
-    chance, sizes = rng.random(users), means * np.exp(noise)
+    if ratios is None:
+        drawn = np.exp(worth.spread * rng.normal(size=users) - 0.5 * worth.spread**2)
+    else:
+        drawn = rng.choice(ratios, users)
+    chance, sizes = rng.random(users), means * drawn
     alone, treated = (
         Amounts(
             factor * means * (1.0 - 2.0 * lost),

@@ -105,8 +105,11 @@ def plan_remarks(plan: Plan) -> list[str]:
 def _worth_lines(worth: Worth, simulated: bool) -> list[str]:
     """What conversions are assumed to bring, and which amounts count in what is measured."""
     where = "the same for all users" if simulated else "by features as in your trial"
-    text = f"A conversion brings {worth.amount:,.2f} on average, {where}; amounts are log-normal"
-    lines = [f"{text}, with a deviation of {worth.spread:.2f} of the logarithm."]
+    shape = "log-normal" if simulated else "drawn from those of your trial"
+    lines = [
+        f"A conversion brings {worth.amount:,.2f} on average, {where}; amounts are {shape}, with a "
+        f"deviation of {worth.spread:.2f} of the logarithm."
+    ]
     if worth.loses:
         apart = worth.lost_treated != worth.lost
         treated = f" without treatment and {worth.lost_treated:.1%} with it" if apart else ""
