@@ -215,7 +215,7 @@ def test_a_charge_that_cannot_be_is_refused(charge: object) -> None:
 
 @pytest.mark.parametrize("name", ["treat-all", "cheapest-first", "thompson", "hte-greedy"])
 def test_a_cap_for_a_policy_without_effects_per_cost_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match=f"cost_cap is 0.5.*no cap applies to {name}, which"):
+    with pytest.raises(InputError, match="cost_cap is 0.5.*no cap applies to a policy that"):
         made(name, cost_cap=0.5)
 
 

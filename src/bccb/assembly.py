@@ -22,8 +22,6 @@ from bccb.policy import Policy
 from bccb.spec import Spec
 from bccb.types import Log
 
-NO_CAP = "left out: no cap applies to {}, which {}"
-
 
 def assemble(
     spec: Spec,
@@ -54,7 +52,7 @@ def assemble(
     counts[count.REMAINING] = counts[count.PLANNED] = counts[count.BUDGET]
     if cost_cap is not None:
         if composition.no_cap:
-            raise InputError("cost_cap", cost_cap, NO_CAP.format(name, composition.no_cap))
+            raise InputError("cost_cap", cost_cap, composition.no_cap)
         counts[count.CAP] = cap_in_micros(checks.number("cost_cap", cost_cap))
     counts[count.CHARGE] = charge_code(charge)
     counts[count.SHARE] = share_in_millionths(share, charge)

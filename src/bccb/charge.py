@@ -39,14 +39,19 @@ class Payment(NamedTuple):
 AT_ONCE = Payment()
 
 
-def payment_in(text: str) -> Payment:
-    """What :attr:`Payment.text` says.
+def payment_in(text: str, field: str = "charge") -> Payment:
+    """What :attr:`Payment.text` says; checked.
 
     >>> payment_in("conversion, share 0.2")
     Payment(charge='conversion', cost_cap=None, share=0.2)
     """
     charge, _, share = text.partition(", share ")
-    return Payment(charge, share=float(share) if share else None)
+    try:
+        return payment_of(charge, None, float(share) if share else None)
+    except ValueError:
+        raise InputError(
+            field, text, '"treatment", "conversion" or "conversion, share 0.2"'
+        ) from None
 
 
 def payment_of(charge: str, cost_cap: float | None, share: float | None = None) -> Payment:

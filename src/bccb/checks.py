@@ -43,7 +43,7 @@ def seeds(values: Sequence[int]) -> None:
     Traceback (most recent call last):
     bccb.errors.InputError: seeds is [1, 2, 1], but must be different ones, at least one
     """
-    if not values or len(set(values)) < len(values):
+    if not len(values) or len(set(values)) < len(values):
         raise InputError("seeds", list(values), "different ones, at least one")
 
 

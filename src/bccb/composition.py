@@ -85,14 +85,16 @@ class Composition:
 
     @property
     def no_cap(self) -> str:
-        """Why no cost cap applies to it; empty where one does.
+        """Why a cost cap must be left out, since none applies to it; empty where one does.
 
         A cap is compared with an effect per cost. A constant effect has no unit, only a ratio to
         the price, and a price that ignores costs is not in money.
         """
         if not self.cost_aware:
-            return "ignores costs"
-        return "estimates no effects" if self.estimator == CONSTANT.name else ""
+            return "left out: no cap applies to a policy that ignores costs"
+        if self.estimator == CONSTANT.name:
+            return "left out: no cap applies to a policy that estimates no effects"
+        return ""
 
     @property
     def learns_amounts(self) -> bool:

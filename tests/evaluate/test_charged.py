@@ -170,6 +170,17 @@ def test_replays_are_charged_on_conversion() -> None:
         list(compare(trials, ["bccb"], [40.0], [1], cost_cap=0.0))
 
 
+def test_replays_are_charged_as_the_log_says() -> None:
+    log = replace(trial_in(make_world("common", 1_500, 3), 3), charge="conversion")
+    trials, asked = LoggedTrials(log, 1_500, 0), (["cheapest-first"], [40.0], [1])
+    (told,), (given,) = compare(trials, *asked), compare(trials, *asked, charge="conversion")
+    for each in ("spend", "treated", "conversions"):
+        assert getattr(told.result, each) == getattr(given.result, each)
+    other = LoggedTrials(replace(log, charge=""), 1_500, 0)
+    (at_once,) = compare(other, *asked)
+    assert told.result.treated > 1.5 * at_once.result.treated
+
+
 def test_live_comparisons_have_the_oracle_of_their_charge_and_cap() -> None:
     trials = WorldTrials("common", 20_000, 0)
     names, rest = ["oracle", "pooled-bayes"], ([600.0], [1])

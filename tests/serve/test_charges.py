@@ -217,9 +217,8 @@ def test_a_cap_for_a_policy_that_none_applies_to_is_refused(
 ) -> None:
     body = {**TERMS, "name": "x", "policy": {"name": name}, "cost_cap": "0.50"}
     said = refused(service.post("", body), 422, "cost_cap", kind="invalid-field")
-    assert (
-        said == f"cost_cap is '0.50', but must be left out: no cap applies to {name}, which {why}"
-    )
+    assert said.startswith("cost_cap is '0.50', but must be left out: no cap applies to a policy")
+    assert said.endswith(f"that {why}")
 
 
 def test_the_price_is_never_below_the_cap_allows(service: Service) -> None:

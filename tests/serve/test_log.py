@@ -164,6 +164,35 @@ def test_a_log_tells_how_it_was_charged_and_nothing_else_is_taken(
             payment_for(log, charge, share=share)
 
 
+@pytest.mark.parametrize(
+    ("first", "rest", "message"),
+    [
+        (
+            "conversion",
+            "treatment",
+            "'conversion, treatment', but must be the same in all rows: evaluate",
+        ),
+        ("conversion, share x", "conversion, share x", 'but must be "treatment", "conversion" or'),
+        ("conversion, share 2", "conversion, share 2", 'but must be "treatment", "conversion" or'),
+    ],
+)
+def test_a_log_that_does_not_tell_how_it_was_charged_is_refused(
+    service: Service, tmp_path: Path, first: str, rest: str, message: str
+) -> None:
+    campaign = service.open(charge="conversion", treatments=["email", "call"])["id"]
+    for number in range(40):
+        costs = {"email": "5.00", "call": "5.00"}
+        service.done(f"{campaign}/decisions", user(f"u{number}") | {"costs": costs})
+        service.outcome(campaign, f"u{number}", float(number % 2))
+    rows = lines(service, campaign)
+    for row in rows:
+        row["charged_on"] = first if row is rows[0] else rest
+    path = tmp_path / "log.ndjson"
+    path.write_text("\n".join(json.dumps(row) for row in rows))
+    with pytest.raises(InputError, match=f"column 'charged_on' is .*{message}"):
+        read_log(path)
+
+
 def test_another_format_is_refused(service: Service) -> None:
     campaign = service.open()["id"]
     assert "xlsx" in refused(service.get(f"{campaign}/log", format="xlsx"), 422, "format")

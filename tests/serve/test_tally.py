@@ -101,15 +101,6 @@ def test_an_amount_that_was_corrected_leaves_nothing_however_large_it_was() -> N
     assert again == tally
 
 
-def test_amounts_that_an_earlier_version_kept_in_currency_are_read() -> None:
-    tally = Tally.empty(1, amounts=True)
-    tally.note_outcome(1, 2.5)
-    kept = json.loads(json.dumps(tally.to_dict()))
-    del kept["parts"]
-    kept |= {"value": [0.0, 2.5], "squares": [0.0, 6.25]}
-    assert Tally.from_dict(kept) == tally
-
-
 def test_money_that_will_return_is_not_counted_into_the_speed() -> None:
     tally = Tally.empty(1)
     for i in range(20):

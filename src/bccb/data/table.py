@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bccb import outcome
+from bccb.charge import payment_in
 from bccb.data import costs
 from bccb.data import outcomes as texts
 from bccb.data.arms import actions_of, select_arms
@@ -131,7 +132,7 @@ class Table:
         arm = self.frame.drop_in_place(self.columns.treatment)
         charge = ""
         if self.columns.charge is not None:
-            charge = str(self.frame.drop_in_place(self.columns.charge)[0])
+            charge = self._charge(self.columns.charge)
         actions = actions_of(arm, self.arms, may_be_absent=self.columns.probability is not None)
         micros = self._micros()
         effects = [self._numbers("effect", name) for name in self.columns.effects]
@@ -160,6 +161,15 @@ class Table:
             charge=charge,
         )
         return log, notes
+
+    def _charge(self, name: str) -> str:
+        """How treatments were charged, which each row says."""
+        said = self.frame.drop_in_place(name).unique().sort()
+        found = [as_text(value) for value in said.to_list()]
+        if len(found) > 1:
+            allowed = "the same in all rows: evaluate campaigns one by one"
+            raise InputError(f"column {name!r}", ", ".join(found), allowed)
+        return payment_in(found[0], f"column {name!r}").text
 
     def _outcomes(self) -> tuple[str, Floats]:
         """The kind of outcomes, as given or as the numbers say, and the outcomes."""

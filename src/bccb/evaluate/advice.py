@@ -143,8 +143,8 @@ def advise(
     the log of a trial, its users do: a stream is cut from it for each seed, and the other rows are
     history. ``charge``, ``cost_cap`` and ``share`` are those of :func:`bccb.make`; a share needs a
     trial whose outcomes are amounts of money. With a cap, policies that none applies to are left
-    out. ``jobs`` processes run the seeds, and ``progress`` is
-    called after each run, with several jobs in another thread.
+    out. ``jobs`` processes run the seeds, and ``progress`` is called after each run, with several
+    jobs in another thread.
 
     >>> advise(budget=20, users=400, seeds=range(4)).recommended
     'pooled-trees'

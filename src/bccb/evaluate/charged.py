@@ -34,7 +34,7 @@ def payment_for(
     """How the treatments of a log are paid for; checked: a share is one of an amount.
 
     A log of the service tells how its treatments were charged, and nothing else would be true: that
-    is taken where nothing is given.
+    is taken where nothing else is given than the default, ``charge="treatment"``.
     """
     if log.charge and charge == TREATMENT and share is None:
         charge, _, share = payment_in(log.charge)
@@ -182,7 +182,8 @@ def seen_in(
 def upper_of_poisson(seen: Seen) -> float:
     """The upper end of the 95 % interval of a weighted Poisson sum (Fay and Feuer 1997).
 
-    One more charge is taken to weigh as one does on average.
+    One more charge is taken to weigh as one does on average, weighted by itself, which is on the
+    safe side.
 
     >>> none, one = np.zeros(100), np.eye(100)[0]
     >>> [round(upper_of_poisson(Seen(charges, np.ones(100))), 2) for charges in (none, one)]

@@ -15,6 +15,7 @@ from bccb import checks
 from bccb.assembly import assemble_for
 from bccb.charge import AT_ONCE, TREATMENT, Payment, payment_of
 from bccb.errors import FitError, InputError
+from bccb.evaluate.charged import payment_for
 from bccb.evaluate.choice import Evidence
 from bccb.evaluate.overlap import ALONE, TREATED, no_support_for_amounts
 from bccb.evaluate.parallel import OnProgress, fan_out
@@ -117,6 +118,7 @@ def _run_seed(
     seed: int,
 ) -> list[PolicyReplay]:
     trial, rows = trials(seed), list[PolicyReplay]()
+    payment = payment_for(trial.log, *payment)
     for spec in specs:
         for row in run(trial, spec, budgets, seed, payment):
             rows.append(row)

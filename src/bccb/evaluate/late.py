@@ -82,6 +82,7 @@ def run_late(
     """Write the action of each user, until what is left is below ``least``; how many came.
 
     What is held counts as left: it may return.
+
     ``first`` users came before: where a fit is due it stops, to be called again.
     """
     features, micros = borrow(features), borrow(micros)

@@ -40,7 +40,8 @@ def fan_out(
         return
     joblib = _joblib()
     # A worker that has grown, as compiling makes it, is replaced. Its warning tells users nothing,
-    # and where warnings are errors it would end joblib's own thread: all the rest would wait.
+    # and where warnings are errors it would end joblib's own thread: all the rest would wait. For
+    # good, because that thread may live longer than this generator.
     warnings.filterwarnings("ignore", "A worker stopped while some jobs were given")
     delayed = [joblib.delayed(work)(task) for task in tasks]
     try:

@@ -21,7 +21,7 @@ CHARGE_ESTIMATED = (
     "What is charged is estimated, because a trial does not say whether users would have converted "
     "whom it did not treat as proposed: spend may be above the budget, which live it never is."
 )
-NO_CAP = "no cost cap applies to policies that ignore effects or costs"
+NO_CAP_APPLIES = "no cost cap applies to policies that ignore effects or costs"
 SAME_LIFT = "A cost cap says little to policies that take every lift to be the same"
 LEFT = 0.95  # of the budget: who spends less under a cap left money, not only small change
 UNSPENT = 0.99  # of the budget: who treats everybody with less than this has money to spare
@@ -53,7 +53,7 @@ def payment_lines(
     if kind == Kind.AMOUNT:
         cap += f" for one unit of value (a return of at least {1 / payment.cost_cap:,.3g})"
     lines.append(f"With {cap} {said}.")
-    for said, names in ((NO_CAP.capitalize(), free), (SAME_LIFT, naive)):
+    for said, names in ((NO_CAP_APPLIES.capitalize(), free), (SAME_LIFT, naive)):
         if names:
             lines.append(f"{said}: {', '.join(dict.fromkeys(names))}.")
     return lines

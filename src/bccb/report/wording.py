@@ -14,7 +14,7 @@ from bccb.outcome import Kind
 from bccb.policies import CHEAPEST_FIRST, DEFAULT, NAIVE, RESPONSE_FIRST, TREAT_ALL, spec_of, takes
 from bccb.report.paying import (
     CHARGE_ESTIMATED,
-    NO_CAP,
+    NO_CAP_APPLIES,
     UNSPENT,
     arguments_of,
     payment_lines,
@@ -215,7 +215,7 @@ def remarks(advice: Advice) -> list[str]:
     if setting.payment.cost_cap is not None:
         able = rivals_of(setting.measured_history, setting.kind)
         free = [name for name in able if not advice.has(name)]
-        lines.append(f"Left out, because {NO_CAP}: {', '.join(free)}.")
+        lines.append(f"Left out, because {NO_CAP_APPLIES}: {', '.join(free)}.")
     elif (
         # charged on conversion it is an estimate, and below the budget by chance, too
         not setting.payment.on_conversion

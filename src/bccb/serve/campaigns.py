@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from msgspec import to_builtins
 
-from bccb.assembly import NO_CAP
 from bccb.charge import TREATMENT, share_in_millionths
 from bccb.data.service_log import CONTROL
 from bccb.encoding import OTHER, Encoding, Feature
@@ -67,8 +66,7 @@ def terms_of(asked: CampaignRequest, at: int) -> Terms:
         raise invalid("cost_cap", asked.cost_cap, BUDGET_RANGE)
     spec = POLICIES.get(asked.policy.name)
     if cost_cap is not None and spec is not None and spec.composition.no_cap:
-        allowed = NO_CAP.format(spec.name, spec.composition.no_cap)
-        raise invalid("cost_cap", asked.cost_cap, allowed)
+        raise invalid("cost_cap", asked.cost_cap, spec.composition.no_cap)
     largest = _check_amounts(asked)
     treatments, code = tuple(asked.treatments), this_code()
     features = [each if isinstance(each, str) else each.name for each in asked.features]

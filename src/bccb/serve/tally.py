@@ -155,7 +155,7 @@ class Tally:
         return wilson(self.conversions[arm] / n, n)
 
     def value_per_user(self, arm: int, pending: float = 0.0) -> Interval | None:
-        """The amount that a user of an arm brings, counted as in :meth:`rate`; None if it is."""
+        """The amount that a user of an arm brings, counted as in :meth:`rate`; None where it is."""
         value = self.value(arm)
         if value is None or self.rate(arm, pending) is None:
             return None
@@ -196,9 +196,6 @@ class Tally:
     def from_dict(cls, kept: dict[str, Any]) -> Tally:
         """The sums that :meth:`to_dict` gave; those that older versions kept besides are left."""
         known = {each.name: kept[each.name] for each in fields(cls) if each.name in kept}
-        if "value" in kept:  # of versions before: amounts in currency
-            known["parts"] = [round(each * PARTS) for each in kept["value"]]
-            known["squares"] = [round(each * PARTS) * PARTS for each in kept["squares"]]
         known["reports"] = Reports(*kept.get("reports", NO_REPORTS))
         known["points"] = [Point(*point) for point in kept["points"]]
         known["caused"] = [
