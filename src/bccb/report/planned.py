@@ -61,10 +61,12 @@ def _above_the_cap(plan: Plan) -> list[str]:
     if cap is None or not usual.spend or usual.spend <= MISSED * cap * max(usual.caused, 0.0):
         return []
     what = "unit of value" if _in_money(plan) else "conversion"
-    each = f"{usual.spend / usual.caused:,.2f} for each {what}" if usual.caused > 0 else "all"
+    paid = "caused nothing for what they spent"
+    if usual.caused > 0:
+        paid = f"paid {usual.spend / usual.caused:,.2f} for each {what}, above the cap"
     return [
-        f"The simulated campaigns really paid {each}, more than the cap: too little is worth it "
-        "to learn who is. Raise the cap, or plan for more users."
+        f"The simulated campaigns {paid}: there are too few users worth it to learn who they are. "
+        "Raise the cap, or plan for more users."
     ]
 
 
