@@ -278,3 +278,7 @@ def test_a_seed_that_is_given_twice_is_refused() -> None:
         list(compare(SimulatedTrials(100, 0), ["treat-all"], [5.0], [1, 1]))
     with pytest.raises(InputError, match="seeds is .3, 2, 3, 1., but must be different ones"):
         advise(budget=20, users=400, seeds=[3, 2, 3, 1])
+    with pytest.raises(InputError, match="seeds is .., but must be different ones"):
+        list(compare(SimulatedTrials(100, 0), ["treat-all"], [5.0], []))
+    seeds = np.arange(1, 3)
+    assert len(list(compare(SimulatedTrials(100, 0), ["treat-all"], [5.0], seeds))) == 2  # type: ignore[arg-type]
