@@ -16,6 +16,8 @@ from bccb.estimators.ridge_pair import RIDGE_PAIR
 from bccb.estimators.ridge_pair import learn_estimator as learn_ridge
 from bccb.estimators.ridge_pair import sum_effects as sum_ridge
 from bccb.evaluate.live import live
+from bccb.kernels import counts as count
+from bccb.kernels.amounts import AMOUNTS
 from bccb.types import Floats
 
 
@@ -100,6 +102,52 @@ def test_the_effects_of_single_users_add_up_to_the_sum(name: str, outcome: str) 
         g = single.gradients.sum(axis=0)
         misfit = 0.1 * single.slopes.sum()
         assert g @ single.covariance @ g + misfit**2 == pytest.approx(variance)
+
+
+def in_money(treatments: int) -> bccb.Policy:
+    """A policy that has learned amounts, some of them losses, which depend on features and arm."""
+    size: dict[str, Any] = {"horizon": 900, "features": 2, "treatments": treatments, "seed": 1}
+    policy = bccb.make("pooled-bayes", budget=900, outcome="amount", **size)
+    draw = np.random.default_rng(5)
+    for x in draw.normal(size=(600, 2)):
+        action = policy.decide(x, [0.5, 0.7][:treatments])
+        y = draw.random() < 0.2 + 0.2 * action.action
+        worth = math.exp(3.0 + 0.6 * x[0] + 0.4 * action.action + 0.3 * draw.normal())
+        policy.observe(action, y * worth * (-1.0 if draw.random() < 0.1 else 1.0))
+    return policy
+
+
+@pytest.mark.parametrize("lifts", [0.0, 1.0])
+@pytest.mark.parametrize("treatments", [1, 2])
+def test_the_gradient_in_money_is_the_numerical_one(treatments: int, lifts: float) -> None:
+    """In the weights of rates, in b, c and a, in the scale and in the balance of each arm.
+
+    Inputs of a lift depend on the base weights, which gradients leave out: theirs are compared
+    where no lift differs from 0.
+    """
+    policy, d = in_money(treatments), 2
+    xs, at = np.random.default_rng(6).normal(size=(5, d)), policy.counts[count.AT_AMOUNTS]
+    amounts = AMOUNTS.view(policy.memory[at:], d, treatments)
+    weights: Any = POOLED_LOGISTIC.layout.view(
+        policy.memory[policy.counts[count.AT_ESTIMATOR] :], d, treatments
+    )
+    base = len(weights.u)
+    weights.theta[base:] *= lifts
+    parameters = (weights.theta, amounts.slopes, amounts.level, amounts.arms, amounts.misfit[:1])
+    for k in range(treatments):
+        found, place = policy.effects(xs, k).gradients, 0
+        for part, sign in (*((each, 1.0) for each in parameters), (amounts.lost, -1.0)):
+            for j in range(len(part)):
+                kept, ends = part[j], []
+                for step in (1e-5, -1e-5):
+                    part[j] = kept + step
+                    ends.append(policy.effects(xs, k).effects)
+                part[j] = kept
+                if lifts == 0.0 or place >= base:
+                    numerical = sign * (ends[0] - ends[1]) / 2e-5
+                    np.testing.assert_allclose(found[:, place], numerical, rtol=1e-4, atol=1e-6)
+                place += 1
+        assert place == found.shape[1]
 
 
 def test_a_sample_adds_its_own_uncertainty() -> None:

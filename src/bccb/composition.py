@@ -38,7 +38,8 @@ TEMPLATES: tuple[Callable[..., Any], ...] = (
     *(drivers.observe, drivers.amend, drivers.observe_many, drivers.absorb, drivers.rehearse),
     *(drivers.probability, drivers.probabilities),
     *(ageing.add_weight, ageing.age, ageing.end),
-    *(estimated.value_effect, estimated.sum_over, estimated.sum_values, estimated.write_effects),
+    *(estimated.value_effect, estimated.add_gradient),
+    *(estimated.sum_over, estimated.sum_values, estimated.write_effects),
 )
 
 

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
+from bccb import ageing, drivers, estimated
+from bccb.composition import TEMPLATES
 from bccb.estimators import ESTIMATORS
 from bccb.explorers import EXPLORERS
 from bccb.kernels import amounts, corrections, moments, slots
@@ -40,6 +43,17 @@ def test_components_fill_slots_of_their_own_kind_alone(kind: str, component: Com
 
 def test_amounts_fill_slots_of_their_own_alone() -> None:
     assert set(amounts.KERNELS | moments.KERNELS | corrections.KERNELS) == SLOTS["amounts"]
+
+
+@pytest.mark.parametrize("module", [drivers, ageing, estimated])
+def test_every_driver_that_calls_a_kernel_of_a_component_is_compiled_for_it(module: Any) -> None:
+    """Otherwise it would call the slot, which does nothing, and figures would be wrong."""
+    bound = {template.__name__ for template in TEMPLATES}
+    calls = {*set.union(*SLOTS.values()), *vars(slots), "AMOUNTS", "COPIES", "prepare"} | bound
+    for name, each in vars(module).items():
+        code = getattr(getattr(each, "py_func", each), "__code__", None)
+        if getattr(each, "__module__", "") == module.__name__ and code is not None:
+            assert name in bound or not calls & set(code.co_names), name
 
 
 def test_every_slot_has_a_kernel_that_does_nothing() -> None:
