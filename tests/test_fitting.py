@@ -348,7 +348,7 @@ def test_a_fit_is_refused_where_its_corrections_are_no_longer_known(later: str) 
         policy.apply_fit(fitted)
     else:
         assert getattr(policy, later)()
-    with pytest.raises(StateError, match="another fit was begun or applied"):
+    with pytest.raises(StateError, match="another fit begun or applied"):
         policy.apply_fit(fitted)
     if later == "fit":  # its rows were right already: nothing was learned twice
         twin.fit()
@@ -448,7 +448,7 @@ def test_what_was_fitted_is_refused_by_an_older_copy_and_after_a_later_fit() -> 
     assert older.to_bytes() == before
     policy.apply_fit(fitting.run(second))
     after = policy.to_bytes()
-    with pytest.raises(StateError, match="another fit was begun or applied"):
+    with pytest.raises(StateError, match="another fit begun or applied"):
         policy.apply_fit(fitting.run(first))
     assert policy.to_bytes() == after
 

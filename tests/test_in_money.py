@@ -222,6 +222,21 @@ def test_the_least_share_and_the_largest_amount_that_are_said_are_taken() -> Non
     make(charge="conversion", share=1.0, largest=1e-6)
 
 
+def test_returns_that_no_treatment_causes_stop_none() -> None:
+    """One conversion in five comes back, treated or not; a third more convert if treated."""
+    few = 0
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        policy = make(features=1, seed=seed, budget=0.3 * USERS, window=None)
+        for _ in range(USERS):
+            decision = policy.decide(rng.normal(size=1), cost=1.0)
+            rate = 0.2 if decision.action == 0 else 0.3
+            worth = -20.0 if rng.random() < 0.2 else 20.0
+            policy.observe(decision, worth if rng.random() < rate else 0.0)
+        few += policy.remaining > 0.15 * USERS
+    assert few <= 1  # with a balance of each arm alone, three
+
+
 @pytest.mark.parametrize("amount", [math.nan, math.inf, -math.inf, 1.1e9, -1.1e9])
 def test_amounts_that_cannot_be_are_refused(amount: float) -> None:
     policy = make()

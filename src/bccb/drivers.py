@@ -363,11 +363,11 @@ def amend(
     """
     parts, z = view(counts, memory), see_space(counts, space).z
     prepare(parts.scaler, x, z)
-    gain = gain_of(y) - gain_of(was)
-    if gain != 0.0:
-        learn_estimator(parts.estimator, z, action, gain, 0.0)
-        learn_explorer(parts.explorer, action, gain, 0.0)
-        correct_in_store(parts.store, counts[count.SEED], user, x, action, gain_of(y))
+    before, after = gain_of(was), gain_of(y)
+    if after != before:
+        learn_estimator(parts.estimator, z, action, after - before, 0.0)
+        learn_explorer(parts.explorer, action, after - before, 0.0)
+        correct_in_store(parts.store, counts[count.SEED], user, x, action, before, after)
     correct_amount(parts.amounts, user, z, action, was, y)
 
 

@@ -126,7 +126,7 @@ def write_effects(
     """The effects of treatment k + 1 on users with features ``xs``, and the rows of gradients G.
 
     With amounts they are gradients in the parameters of
-    :func:`~bccb.kernels.amounts.joint_covariance`.
+    :func:`~bccb.kernels.amount_errors.joint_covariance`.
     """
     d, K = counts[FEATURES], counts[TREATMENTS]
     scaler = view_scaler(memory[: counts[AT_ESTIMATOR]], d)

@@ -35,7 +35,7 @@ from bccb.types import Floats, Ints
 COPIES = 1  # of each feature, in what the estimator reads
 NOTHING = np.empty(0)
 OTHER = "what was fitted is for another policy"
-LATER = "another fit was begun or applied since its job: make a new job"
+LATER = "since its job, the policy was loaded or another fit begun or applied: make a new job"
 
 
 class Since(NamedTuple):
@@ -173,10 +173,14 @@ class Refitting:
         """How many rows came since what was fitted has learned one."""
         return 0 if fitted.estimator is None else len(self._since_rows(fitted).b)
 
+    def awaits(self, fitted: Fitted) -> bool:
+        """Whether this is of the newest job: corrections are known since that one alone."""
+        return fitted.since.job == self.newest
+
     def caught_up(self, fitted: Fitted, most: int | None = None) -> Fitted:
         """The same after it has learned what came since, or ``most`` rows of that."""
         self._check(fitted)
-        if fitted.since.job != self.newest:  # corrections are known since the newest job alone
+        if not self.awaits(fitted):
             raise StateError(LATER)
         if fitted.estimator is None:
             return fitted

@@ -169,7 +169,7 @@ class Measure:
         """How many users must be treated before the interval can exclude anything from below.
 
         With fewer, even if nobody converts who is left alone, all treated users who converted may
-        have done so by themselves. What is measured then leaps from end to end with every outcome.
+        have done so by themselves. What is measured then jumps from end to end with every outcome.
         """
         # twenty times what the steepest l alone takes; where that is nothing, more than ever come
         beyond = 100.0 / max(float(self.grid[0]), LEAST_STEP)

@@ -76,7 +76,7 @@ def test_compare_speaks_of_value_and_of_the_cost_of_one_unit(run: Run, trial: Pa
     assert status == 0, err
     assert "caused value (95 %) return (95 %) treated value spend" in out
     assert "Left out, because they learn rates and not amounts: thompson." in out
-    assert "a cost cap of 0.5 for one unit of value (a return of at least 2)" in out
+    assert "a cost cap of 0.5 for one unit of value (an expected return of at least 2)" in out
 
 
 def test_compare_withholds_what_few_orders_say(run: Run, trial: Path) -> None:
@@ -155,7 +155,7 @@ def test_plan_speaks_of_value_and_of_the_return_on_spend(run: Run, trial: Path) 
     assert status == 0, err
     assert "With 40 for 300 users pooled-trees is expected to cause a value of" in out
     assert "0.2 of the amount, and at most the cost of the treatment" in out
-    assert "With a cost cap of 0.5 for one unit of value (a return of at least 2)" in out
+    assert "With a cost cap of 0.5 for one unit of value (an expected return of at least 2)" in out
     assert "on average, by features as in your trial; amounts are drawn" in out
     assert "no clear difference, so that none is assumed" in out
     assert "--largest gives another" in out

@@ -8,7 +8,7 @@ import pytest
 
 from bccb.charge import AT_ONCE, Payment
 from bccb.cli import main
-from bccb.evaluate.assumptions import Target, Worth
+from bccb.evaluate.assumptions import AssumedAmounts, Target
 from bccb.evaluate.planning import Outlook, Plan
 from bccb.intervals import Interval
 from bccb.report.planned import outlook_rows, plan_lines, plan_remarks
@@ -86,19 +86,32 @@ def test_the_price_of_showing_an_effect_is_named() -> None:
     assert "No reserve up to 0.01" in plan_lines(never)[1]
 
 
+def test_what_too_few_users_measure_is_not_shown() -> None:
+    few = replace(OUTLOOK, measured=None, shown=None, needed=1_050)
+    first, second = plan_lines(Plan(9.0, 200, Target(0.05, 0.01), True, (few,)))
+    assert "measured" not in first
+    assert "that takes 1,050 with reserve=0.01" in second
+    one, other = outlook_rows(Plan(9.0, 200, Target(0.05, 0.01), True, (few, ENOUGH)))
+    assert (one["measured"], one["effect shown"]) == ("too few users", "")
+    assert (other["measured"], other["effect shown"]) == ("10 to 200", "90%")
+
+
 def test_in_money_it_speaks_of_value_and_return() -> None:
     terms = Payment("conversion", 0.5, 0.2)
-    worth = Worth(25.0, 0.8, 120.0)
+    worth = AssumedAmounts(25.0, 0.8, 120.0)
     left = replace(OUTLOOK, spend=40.0)
     made = Plan(1_000.0, 20_000, Target(0.05, 0.01), True, (left, ENOUGH), terms, worth, 10.0)
     first, _, cap, price = plan_lines(made)
     assert "to cause a value of 100, a return of 2.50 on spend." in first
-    assert "for one unit of value (a return of at least 2) there was nothing left that is" in cap
+    assert (
+        "for one unit of value (an expected return of at least 2) there was nothing left that is"
+        in cap
+    )
     assert "spent 40 of 1,000" in cap
     assert "that costs 10 of the 100." in price
     said = " ".join(plan_remarks(made))
     assert "A conversion brings 25.00 on average, the same for all users" in said
-    assert "of each amount, what is above 120 does not count" in said
+    assert "each amount counts up to 120" in said
     assert "costs 0.2 of the amount, at most 10." in said
     assert list(outlook_rows(made)[0])[:3] == ["reserve", "caused value", "return"]
 
@@ -106,16 +119,16 @@ def test_in_money_it_speaks_of_value_and_return() -> None:
 @pytest.mark.parametrize(
     ("ratio", "words"),
     [
-        (Interval(0.9, 0.85, 0.95), "-10.0% against those of others (95 %: -15.0% to -5.0%): so"),
+        (Interval(0.9, 0.85, 0.95), "(95 %: -15.0% to -5.0%): the plan assumes the same"),
         (Interval(0.9, 0.75, 1.05), "no clear difference, so that none is assumed"),
     ],
 )
 def test_it_says_what_treating_does_to_amounts(ratio: Interval, words: str) -> None:
-    worth = Worth(25.0, 0.8, 120.0, lost=0.1, lost_treated=0.1, ratio=ratio)
+    worth = AssumedAmounts(25.0, 0.8, 120.0, lost=0.1, lost_treated=0.1, ratio=ratio)
     made = Plan(1_000.0, 20_000, Target(0.05, 0.01), False, (OUTLOOK,), AT_ONCE, worth)
     said = " ".join(plan_remarks(made))
     assert words in said
-    assert "losses are 10.0% of the amounts, by size" in said
+    assert "losses are 10.0% of the sum of amounts" in said
     assert "Measuring needs a bound" not in said
 
 
@@ -128,7 +141,7 @@ def test_it_says_what_treating_does_to_amounts(ratio: Interval, words: str) -> N
     ],
 )
 def test_a_plan_that_cannot_keep_its_cap_says_so(caused: float, said: str) -> None:
-    worth, payment = Worth(25.0, 0.8, 120.0), Payment(cost_cap=0.5)
+    worth, payment = AssumedAmounts(25.0, 0.8, 120.0), Payment(cost_cap=0.5)
     outlook = replace(OUTLOOK, caused=caused, spend=40.0)
     made = Plan(1_000.0, 20_000, Target(0.05, 0.01), True, (outlook,), payment, worth)
     lines = [line for line in plan_lines(made) if "simulated campaigns" in line]
@@ -137,10 +150,13 @@ def test_a_plan_that_cannot_keep_its_cap_says_so(caused: float, said: str) -> No
 
 
 def test_losses_that_treatment_brings_are_said_and_nothing_is_measured() -> None:
-    worth = Worth(25.0, 0.8, 120.0, lost=0.1, lost_treated=0.4)
+    worth = AssumedAmounts(25.0, 0.8, 120.0, lost=0.1, lost_treated=0.4)
     outlook = replace(OUTLOOK, caused=-12.0, measured=None, shown=None)
     made = Plan(1_000.0, 20_000, Target(0.05, 0.01), False, (outlook,), AT_ONCE, worth)
-    assert "losses are 10.0% without treatment and 40.0% with it" in " ".join(plan_remarks(made))
+    assert (
+        "losses are 10.0% of the sum of amounts without treatment, and 40.0% with it"
+        in " ".join(plan_remarks(made))
+    )
     first, second = plan_lines(made)
     assert "to cause a value of -12" in first
     assert "measured" not in first

@@ -46,6 +46,14 @@ def test_more_at_random_costs_value_and_narrows_what_is_measured() -> None:
     assert made.enough is None or (made.enough.shown or 0.0) >= OFTEN
 
 
+def test_nothing_is_measured_where_too_few_are_treated() -> None:
+    made = plan(5, 300, Target(0.1, 0.05), cost=0.05, seeds=[1, 2])
+    first, last = made.outlooks[0], made.outlooks[-1]
+    assert (first.measured, first.shown, first.needed) == (None, None, 1_050)
+    assert (last.measured is None) == (last.needed > 0)
+    assert not made.has_losses
+
+
 @pytest.mark.parametrize(
     ("target", "message"),
     [

@@ -42,9 +42,10 @@ def test_with_equal_amounts_it_is_the_plan_in_conversions_times_the_amount() -> 
     for one, other in zip(valued.outlooks, counted.outlooks, strict=True):
         assert (one.spend, one.treated) == pytest.approx((other.spend, other.treated), rel=0.02)
         assert one.caused == pytest.approx(20.0 * other.caused, rel=0.02)
-        assert one.measured is not None
-        assert other.measured is not None
-        assert one.measured.low == pytest.approx(20.0 * other.measured.low, rel=0.05)
+        if one.measured is not None and other.measured is not None:  # enough were treated
+            assert one.measured.low == pytest.approx(20.0 * other.measured.low, rel=0.05)
+    assert valued.outlooks[-1].measured is not None
+    assert counted.outlooks[-1].measured is not None
 
 
 def test_what_is_caused_is_the_naive_sum_over_the_treated(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,8 +213,14 @@ def test_figures_carry_the_kind_and_what_is_assumed() -> None:
         ({"amount": 5.0, "share": 0.2}, 'needs charge="conversion"'),
         ({"amount": 5.0, "cost": 0.0}, "cost is 0.0"),
         ({"seeds": [1, 1]}, r"seeds is \[1, 1\], but must be different ones, at least one"),
-        ({"trial": VISITS, "amount": 5.0}, "amount is 5.0, but must be left out: the trial tells"),
-        ({"trial": VISITS, "cost": 5.0}, "cost is 5.0, but must be left out: the trial tells"),
+        (
+            {"trial": VISITS, "amount": 5.0},
+            "amount is 5.0, but must be left out: it is taken from the trial",
+        ),
+        (
+            {"trial": VISITS, "cost": 5.0},
+            "cost is 5.0, but must be left out: it is taken from the trial",
+        ),
         (
             {"trial": VISITS, "share": 0.2, "charge": "conversion"},
             "share is 0.2, but must be left out: the outcomes of this log are conversions",

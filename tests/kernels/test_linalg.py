@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -14,11 +15,14 @@ from bccb.kernels.linalg import (
     copy,
     dot,
     downdate,
+    factor,
     fill,
+    invert,
     quadratic,
     row_dot,
     sigmoid,
     span_dot,
+    squares_within,
 )
 from bccb.types import Floats
 
@@ -61,6 +65,34 @@ def test_sigmoid_keeps_its_relative_accuracy_in_the_tails(score: float) -> None:
     with np.errstate(under="ignore"):
         exact = np.exp(-np.logaddexp(0.0, -score))
     assert sigmoid(score) == pytest.approx(exact, rel=1e-13)
+
+
+def positive(m: int) -> Floats:
+    root = np.random.default_rng(m).normal(size=(m, m))
+    return root @ root.T + 0.1 * np.eye(m)
+
+
+@pytest.mark.parametrize("m", [1, 6, 40])
+def test_an_inverse_and_its_determinant_are_those_of_numpy(m: int) -> None:
+    A = positive(m)
+    inverse = A.copy()
+    assert invert(inverse) == pytest.approx(np.linalg.slogdet(A)[1])
+    np.testing.assert_allclose(inverse, np.linalg.inv(A), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("m", [1, 6, 40])
+def test_a_factor_its_determinant_and_squares_within_are_those_of_numpy(m: int) -> None:
+    A, b, x = positive(m), np.arange(1.0, m + 1.0), np.empty(m)
+    U = A.copy()
+    assert factor(U) == pytest.approx(np.linalg.slogdet(A)[1])
+    np.testing.assert_allclose(np.triu(U), np.linalg.cholesky(A).T, rtol=1e-9, atol=1e-12)
+    assert squares_within(U, b, x) == pytest.approx(b @ np.linalg.solve(A, b))
+    np.testing.assert_allclose(np.triu(U).T @ x, b, rtol=1e-9)
+
+
+@pytest.mark.parametrize("decompose", [factor, invert])
+def test_a_matrix_that_is_not_positive_has_no_determinant(decompose: Callable[..., float]) -> None:
+    assert decompose(np.array([[1.0, 2.0], [2.0, 1.0]])) == math.inf
 
 
 @pytest.mark.parametrize("m", [1, 2, 13])

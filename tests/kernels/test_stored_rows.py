@@ -117,12 +117,30 @@ def test_they_stay_unbiased_where_outcomes_are_corrected_either_way() -> None:
         keep_in_store(store, SEED, user, x, 0, float(user % 50 == 0), 1.0)
     assert store.halved[0].tolist() == [3.0, 0.0]
     for user in range(1, 4_001):
-        correct_in_store(store, SEED, user, x, 0, float(user % 50 != 0))
+        was = float(user % 50 == 0)
+        correct_in_store(store, SEED, user, x, 0, was, 1.0 - was)
         assert sound(memory, D, 1)
     rows = rows_of(memory, D, 1)
     assert store.halved[0].tolist() == [4.0, 1.0]
     assert rows.a.sum() == pytest.approx(20_000 / 50 + 4_000 * 0.96, rel=0.05)
     assert rows.b.sum() == pytest.approx(20_000, rel=0.05)
+
+
+def test_a_share_of_a_conversion_that_becomes_another_one_adds_no_row() -> None:
+    memory, x = empty(D, 1), np.zeros(D)
+    store = view_store(memory, D, 1)
+    for user in range(1, 20_001):
+        keep_in_store(store, SEED, user, x, 0, 0.5 * (user % 50 == 0), 1.0)
+    kept, rows = store.kept.copy(), rows_of(memory, D, 1)
+    for user in range(50, 20_001, 50):
+        correct_in_store(store, SEED, user, x, 0, 0.5, 1.0)
+    assert store.kept.tolist() == kept.tolist()
+    corrected = rows_of(memory, D, 1)
+    np.testing.assert_array_equal(corrected.user, rows.user)
+    assert corrected.a.sum() == pytest.approx(2.0 * rows.a.sum())
+    for user in range(30_001, 30_101):  # have no row
+        correct_in_store(store, SEED, user, x, 0, 0.5, 1.0)
+    assert store.kept.tolist() == kept.tolist()
 
 
 def test_rows_after_a_number() -> None:

@@ -193,6 +193,28 @@ def test_a_fit_learns_what_came_while_it_was_made(
     both.check_state()
 
 
+def test_a_fit_of_a_campaign_that_was_read_again_meanwhile_is_made_once_more(
+    both: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both.live(100)
+    held: list[Any] = []
+    fits = both.service.engine.fits
+    with monkeypatch.context() as patched:
+        patched.setattr(fits, "_submit", lambda id_, job: held.append((id_, job)))
+        both.begin()
+    books = both.service.books
+    books.campaign(both.id)
+    books.abandon()
+    books.refresh()
+    fits._submit(*held[0])
+    both.until_fitted()
+    fits.step(books, both.service.clock())
+    assert both.machine.fits == 0
+    both.begin()
+    both.until_fitted()
+    both.until_applied(1)
+
+
 def test_recovery_applies_fits_and_makes_none(both: Both, request: pytest.FixtureRequest) -> None:
     service = both.service
     both.live(100)

@@ -72,7 +72,7 @@ def command(
     interval is, and how wide the interval that trusts no model. Without --rate and --effect, or a
     trial, users are like those of the Criteo trial. Where the outcome of the trial is an amount of
     money, or --amount says what a conversion brings, the figures are the value that is caused and
-    the return on spend. Without --data one number as --cost is what treating anybody costs.
+    the return on spend. Without --data, --cost 10 is the cost of treating any user.
 
     **Examples**
 

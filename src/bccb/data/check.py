@@ -245,6 +245,7 @@ def _as_described(look: Look, described: Columns) -> Check:
     parts |= dict.fromkeys(described.features, "feature")
     parts |= dict.fromkeys(described.probability_columns, "probability")
     parts |= dict.fromkeys(described.status_columns, "status")
+    parts |= dict.fromkeys(described.charge_columns, "charge")
     parts |= {described.treatment: "arm", described.outcome: "outcome"}
     look.take(
         *(Role(c.name, parts.get(c.name, "excluded"), "clear", DESCRIBED) for c in look.columns)

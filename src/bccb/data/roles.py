@@ -18,12 +18,14 @@ from bccb.outcome import Kind, kind_by_values
 from bccb.types import Floats, Ints
 
 Part: TypeAlias = Literal[
-    "arm", "outcome", "cost", "probability", "status", "feature", "date",  # what a log is made of
+    # what a log is made of
+    "arm", "outcome", "cost", "probability", "status", "charge", "feature", "date",
+    # and what is left out
     "id", "after treatment", "leak", "paid", "copy of arm", "split", "constant", "unreadable",
     "excluded",
 ]  # fmt: skip
 Confidence: TypeAlias = Literal["given", "clear", "likely", "a guess"]
-USED = frozenset({"arm", "outcome", "cost", "probability", "status", "feature", "date"})
+USED = frozenset({"arm", "outcome", "cost", "probability", "status", "charge", "feature", "date"})
 LEAST_POINTS = 2  # of an arm
 CLEAR_POINTS = 4
 MOSTLY = 0.5  # of the rows: an outcome in money is 0 in as many at least

@@ -73,7 +73,7 @@ class Columns:
         self._check_kinds()
         self._check_cost()
         taken = (self.treatment, self.outcome, *self.effects, *self.excluded)
-        taken += self.probability_columns + self.status_columns
+        taken += self.probability_columns + self.status_columns + self.charge_columns
         for feature in self.features:
             if feature in taken:
                 raise InputError("feature", feature, "none of " + quoted(taken))
@@ -134,8 +134,13 @@ class Columns:
 
     @property
     def status_columns(self) -> tuple[str, ...]:
-        """The names of the columns that say why an outcome is missing, and how it was charged."""
-        return tuple(name for name in (self.status, self.charge) if name is not None)
+        """The name of the column that says why an outcome is missing, none where none does."""
+        return () if self.status is None else (self.status,)
+
+    @property
+    def charge_columns(self) -> tuple[str, ...]:
+        """The name of the column that says how treatments were charged, none where none does."""
+        return () if self.charge is None else (self.charge,)
 
     def features_among(self, present: Sequence[str]) -> tuple[str, ...]:
         """The features of a file with these columns; a named column that is absent is refused.
@@ -150,6 +155,7 @@ class Columns:
             "effect column": self.effects,
             "probability column": self.probability_columns,
             "status column": self.status_columns,
+            "charge column": self.charge_columns,
             "feature column": self.features,
             # with the features named it says nothing, and presets exclude what a file may lack
             "excluded column": () if self.features else self.excluded,

@@ -135,7 +135,8 @@ def merged(given: Columns, stored: Columns | None) -> Columns:
     """
     if stored is None:
         return given
-    taken = {given.treatment, given.outcome, given.probability, *given.status_columns}
+    taken = {given.treatment, given.outcome, given.probability}
+    taken |= {*given.status_columns, *given.charge_columns}
     taken |= {*given.cost_columns, *given.effects, *given.excluded}
     kept: dict[str, Any] = {"features": tuple(f for f in stored.features if f not in taken)}
     if given.treatment in ("", stored.treatment):

@@ -225,7 +225,7 @@ def read_table(source: Source, given: Columns | None, free: bool = False) -> Tab
         _check_complete(columns, found.name)
         features = columns.features_among(found.present)
         named = (columns.treatment, columns.outcome, *columns.cost_columns, *columns.effects)
-        named += columns.probability_columns + columns.status_columns
+        named += columns.probability_columns + columns.status_columns + columns.charge_columns
         wanted = dict.fromkeys((*named, *features))
         frame = found.rows.select(*wanted).collect(engine="streaming")
     if not frame.height:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -23,15 +24,15 @@ from bccb.errors import InputError
 from bccb.evaluate.live import outcomes_in
 from bccb.evaluate.outcome_model import fit_amounts, predict
 from bccb.intervals import QUANTILE, Interval
+from bccb.kernels.moments import CHANCE
 from bccb.outcome import LARGEST_RANGE, MOST_AMOUNT, check_largest
 from bccb.types import Floats, Ints, Log
 
 FEWEST_CONVERSIONS = 20  # of each arm of a trial
 STREAM = 7  # keeps the draws of rows apart from others
 FARTHEST = 30.0  # logits
-MOSTLY, QUANTILE_OF_MOST = 0.99, 2.3263  # of conversions bring less than the largest that counts
+MOSTLY = 0.99  # of conversions bring less than the largest that counts
 CUTS = 4  # times that amounts are cut before the model is fitted: a huge one widens the first cut
-CHANCE = 3  # the largest amounts count as the third: two huge orders may be chance
 MOST_LOST = 0.5  # of the amounts: a campaign that loses money without treatments has no plan
 
 
@@ -42,7 +43,7 @@ class Target(NamedTuple):
     effect: float
 
 
-class Worth(NamedTuple):
+class AssumedAmounts(NamedTuple):
     """What conversions are assumed to bring."""
 
     amount: float  # on average, without treatment
@@ -80,7 +81,7 @@ class Assumed(NamedTuple):
 
     target: Target | None = None
     shape: Shape | None = None
-    worth: Worth | None = None
+    worth: AssumedAmounts | None = None
     cost: float | None = None  # of treating any of the simulated users
 
 
@@ -97,8 +98,8 @@ def simulated(target: Target | None, amount: float | None, cost: float | None) -
         return Assumed(target, cost=cost)
     if not 1e-6 <= amount <= MOST_AMOUNT:
         raise InputError("amount", amount, f"{LARGEST_RANGE}, such as 25")
-    largest = amount * math.exp(QUANTILE_OF_MOST * SPREAD - 0.5 * SPREAD**2)
-    return Assumed(target, worth=Worth(amount, SPREAD, _tidy(largest)), cost=cost)
+    largest = amount * math.exp(NormalDist().inv_cdf(MOSTLY) * SPREAD - 0.5 * SPREAD**2)
+    return Assumed(target, worth=AssumedAmounts(amount, SPREAD, _tidy(largest)), cost=cost)
 
 
 def of_trial(trial: Log) -> Assumed:
@@ -129,7 +130,9 @@ def of_trial(trial: Log) -> Assumed:
     return Assumed(target, shape, worth)
 
 
-def _worth(trial: Log, shape: Shape, treated: npt.NDArray[np.bool_]) -> tuple[Shape, Worth]:
+def _worth(
+    trial: Log, shape: Shape, treated: npt.NDArray[np.bool_]
+) -> tuple[Shape, AssumedAmounts]:
     """The users with what a conversion of each brings without treatment, and what is assumed."""
     won = np.flatnonzero(trial.outcomes)
     sizes = np.abs(trial.outcomes)
@@ -142,7 +145,7 @@ def _worth(trial: Log, shape: Shape, treated: npt.NDArray[np.bool_]) -> tuple[Sh
         allowed = f"below {MOST_LOST:.0%}: a plan in money needs amounts that are mostly gains"
         raise InputError("the share of losses in the amounts of the trial", f"{lost:.1%}", allowed)
     largest = float(np.quantile(_without_chance(trial.outcomes[trial.outcomes > 0.0]), MOSTLY))
-    worth = Worth(1.0, 0.0, 1.0, lost, lost_treated, ratio)
+    worth = AssumedAmounts(1.0, 0.0, 1.0, lost, lost_treated, ratio)
     sizes[treated] /= worth.factor
     model = fit_amounts(trial.features, sizes)
     amounts = model.expected(trial.features)
@@ -259,7 +262,7 @@ def _world(users: int, seed: int, assumed: Assumed) -> tuple[World, Amounts | No
 
 
 def _drawn(
-    users: int, seed: int, worth: Worth, means: Floats | None, ratios: Floats | None
+    users: int, seed: int, worth: AssumedAmounts, means: Floats | None, ratios: Floats | None
 ) -> tuple[Amounts, Amounts]:
     """What a conversion of each user brings, without treatment and with it."""
     rng = np.random.default_rng((seed, STREAM, 1))

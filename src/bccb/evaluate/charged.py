@@ -33,8 +33,8 @@ def payment_for(
 ) -> Payment:
     """How the treatments of a log are paid for; checked: a share is one of an amount.
 
-    A log of the service tells how its treatments were charged, and nothing else would be true: that
-    is taken where nothing else is given than the default, ``charge="treatment"``.
+    A log of the service says how its treatments were charged. That is used where ``charge`` is the
+    default, ``"treatment"``; another one that differs is refused.
     """
     if log.charge and charge == TREATMENT and share is None:
         charge, _, share = payment_in(log.charge)

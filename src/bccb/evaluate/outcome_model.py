@@ -58,7 +58,7 @@ def model_of(kind: str) -> Model:
     return predict_amounts if kind == Kind.AMOUNT else predict
 
 
-class Amounts(NamedTuple):
+class AmountModel(NamedTuple):
     """What a conversion brings: log |y| = c + b . z + e, by ridge regression."""
 
     centre: Floats  # (d,), of the features
@@ -75,7 +75,7 @@ class Amounts(NamedTuple):
         return np.asarray(self.typical * np.exp(np.clip(along, -MOST_LOG, MOST_LOG)))
 
 
-def fit_amounts(features: Floats, outcomes: Floats) -> Amounts:
+def fit_amounts(features: Floats, outcomes: Floats) -> AmountModel:
     """The model of those outcomes that are not 0; there must be one.
 
     >>> model = fit_amounts(np.zeros((3, 1)), np.array([0.0, 40.0, 10.0]))
@@ -94,7 +94,7 @@ def fit_amounts(features: Floats, outcomes: Floats) -> Amounts:
     left = np.clip(left, -most, most)
     typical = float((np.sign(outcomes[won]) * np.exp(level + left)).mean())
     cut = np.exp(level + z @ slopes + left)
-    return Amounts(centre, scale, origin, slopes, typical, left, cut)
+    return AmountModel(centre, scale, origin, slopes, typical, left, cut)
 
 
 def predict_amounts(features: Floats, outcomes: Floats, others: Floats) -> Floats:

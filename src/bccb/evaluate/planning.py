@@ -24,8 +24,8 @@ from bccb.data.world import World
 from bccb.errors import InputError
 from bccb.evaluate.assumptions import (
     Assumed,
+    AssumedAmounts,
     Target,
-    Worth,
     of_trial,
     simulated,
     users_of,
@@ -59,6 +59,7 @@ class Campaign(NamedTuple):
     treated: int
     estimated: Interval
     measured: Interval | None  # None where some amounts are below 0
+    needed: int  # treated users to measure anything, where there are fewer; otherwise 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +72,9 @@ class Outlook:
     treated: float
     spend: float
     estimated_reach: float  # half the width of the interval
-    measured: Interval | None  # None where some amounts are below 0
+    measured: Interval | None  # None where some amounts are below 0, or too few are treated
     shown: float | None  # the share of campaigns whose measured interval excludes 0, likewise
+    needed: int = 0  # treated users to measure anything, where campaigns have fewer; otherwise 0
 
     @property
     def return_on_spend(self) -> float | None:
@@ -90,13 +92,18 @@ class Plan:
     simulated: bool  # users of the simulator stand for the real ones, not those of a trial
     outlooks: tuple[Outlook, ...]
     payment: Payment = AT_ONCE
-    worth: Worth | None = None  # where outcomes are amounts of money
+    worth: AssumedAmounts | None = None  # where outcomes are amounts of money
     cost: float | None = None  # of treating a simulated user, where it was given
 
     @property
     def kind(self) -> Kind:
         """The kind of outcomes."""
         return Kind.CONVERSION if self.worth is None else Kind.AMOUNT
+
+    @property
+    def has_losses(self) -> bool:
+        """Whether some amounts are below 0, so that nothing is measured in some campaigns."""
+        return any(each.measured is None and not each.needed for each in self.outlooks)
 
     @property
     def usual(self) -> Outlook:
@@ -106,6 +113,8 @@ class Plan:
     @property
     def enough(self) -> Outlook | None:
         """The smallest reserve that shows an effect in most campaigns, if there is one."""
+        if self.has_losses:
+            return None
         return next((each for each in self.outlooks if (each.shown or 0.0) >= OFTEN), None)
 
     def figures(self) -> dict[str, Any]:
@@ -195,7 +204,7 @@ def _assumed(
         ("cost", cost),
     ):
         if given is not None:
-            raise InputError(field, given, "left out: the trial tells")
+            raise InputError(field, given, "left out: it is taken from the trial")
     return of_trial(trial)
 
 
@@ -219,13 +228,19 @@ def _campaign(
         policy.observe(decision, float(outcomes[i, decision.action]))
     rows = np.flatnonzero(actions)
     caused = float((values[rows, actions[rows]] - values[rows, 0]).sum())
-    figures = policy.caused()
-    assert figures.estimated is not None
-    return Campaign(reserve, caused, policy.spent, len(rows), figures.estimated, figures.measured)
+    found = policy.caused()
+    assert found.estimated is not None
+    known = found.estimated, found.measured, found.needed
+    return Campaign(reserve, caused, policy.spent, len(rows), *known)
 
 
 def _policy(
-    budget: float, world: World, worth: Worth | None, payment: Payment, reserve: float, seed: int
+    budget: float,
+    world: World,
+    worth: AssumedAmounts | None,
+    payment: Payment,
+    reserve: float,
+    seed: int,
 ) -> Policy:
     """The default policy for the users of a world."""
     return assemble(
@@ -245,7 +260,8 @@ def _outlook(campaigns: Sequence[Campaign]) -> Outlook:
     caused = np.array([each.caused for each in campaigns])
     measured = [each.measured for each in campaigns if each.measured is not None]
     ends = np.array([(each.value, each.low, each.high) for each in measured])
-    known = len(measured) == len(campaigns)
+    needed = max(each.needed for each in campaigns)
+    known = len(measured) == len(campaigns) and not needed
     return Outlook(
         reserve=campaigns[0].reserve,
         caused=float(caused.mean()),
@@ -257,4 +273,5 @@ def _outlook(campaigns: Sequence[Campaign]) -> Outlook:
         ),
         measured=Interval(*ends.mean(axis=0).tolist()) if known else None,
         shown=float(((ends[:, 1] > 0.0) | (ends[:, 2] < 0.0)).mean()) if known else None,
+        needed=needed,
     )

@@ -9,7 +9,7 @@ import numpy as np
 from bccb.kernels.amounts import AMOUNTS, Amounts
 from bccb.kernels.jit import jit
 from bccb.kernels.linalg import quadratic
-from bccb.kernels.moments import SHARED
+from bccb.kernels.moments import balance_spread
 from bccb.types import Floats
 
 
@@ -31,8 +31,8 @@ def balance_variance(amounts: Amounts, arm: int) -> float:
         whole += amounts.sizes[k]
     if lost <= 0.0 or whole <= 0.0:
         return 0.0
-    rows = amounts.weight[0] * amounts.sizes[arm] / whole + SHARED
-    return float(lost * (2.0 - lost) / rows * math.exp(min(amounts.noise[0], 3.0)))
+    rows = amounts.weight[0] * amounts.sizes[arm] / whole + 1.0
+    return float(balance_spread(amounts, 1.0 - lost) / rows)
 
 
 @jit

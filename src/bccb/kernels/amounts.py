@@ -6,7 +6,7 @@ amounts are linear in the features and the arm,
 
     log |y| = c + b . z + a_k + e,    e ~ N(0, s^2),
 
-by Bayesian regression with a conjugate prior. How far the b and a are spread is chosen by the
+by Bayesian regression with a conjugate prior. How far the b and a are spread is weighed by the
 evidence; so where amounts depend neither on the features nor on the arm, both stay near zero. One
 huge order moves little, and so does one odd user: residuals are cut at three standard deviations,
 features at five. Learning needs only the moments of the rows; they are solved again when there are

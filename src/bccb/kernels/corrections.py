@@ -28,6 +28,7 @@ from bccb.kernels.moments import (
     forget,
     learn_amount,
     log_of,
+    note_shape,
     size_of,
     solve_if_due,
     weigh_losses,
@@ -88,6 +89,7 @@ def unlearn_amount(amounts: Amounts, user: int, z: Floats, arm: int, y: float) -
         fill(amounts.recent[place], 0.0)
     amounts.due[0] = max(amounts.due[0] - 2.0, 0.0)  # this counts towards the next solution
     solve_if_due(amounts)
+    note_shape(amounts)  # now: a wrong amount may be the largest by far
     weigh_losses(amounts)
 
 
@@ -120,6 +122,7 @@ def correct_amount(amounts: Amounts, user: int, z: Floats, arm: int, was: float,
         row[EXACT] = log_of(y)
     amounts.due[0] -= 1.0
     solve_if_due(amounts)
+    note_shape(amounts)
     weigh_losses(amounts)
 
 

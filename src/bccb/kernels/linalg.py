@@ -99,6 +99,40 @@ def downdate(inverse: Floats, b: float, z: Floats, column: Floats) -> None:
 
 
 @jit
+def factor(A: Floats) -> float:
+    """Write U over the upper part of A = U'U; returns log |A|, or infinity if A is not positive.
+
+    Cholesky, row by row: a sixth of the work of :func:`invert`.
+    """
+    m, logarithm = A.shape[0], 0.0
+    for k in range(m):
+        if A[k, k] <= 0.0:
+            return math.inf
+        logarithm += math.log(A[k, k])
+        pivot = 1.0 / math.sqrt(A[k, k])
+        for j in range(k, m):
+            A[k, j] *= pivot
+        for i in range(k + 1, m):
+            share = A[k, i]
+            for j in range(i, m):
+                A[i, j] -= share * A[k, j]
+    return logarithm
+
+
+@jit
+def squares_within(U: Floats, b: Floats, x: Floats) -> float:
+    """B' A^-1 b, for A = U'U: the sum of squares of x, where U'x = b."""
+    total = 0.0
+    copy(x, b)
+    for k in range(x.shape[0]):
+        x[k] /= U[k, k]
+        total += x[k] ** 2
+        for j in range(k + 1, x.shape[0]):
+            x[j] -= x[k] * U[k, j]
+    return total
+
+
+@jit
 def invert(A: Floats) -> float:
     """A <- A^-1, for a positive definite A; returns log |A|, or infinity where A is another.
 

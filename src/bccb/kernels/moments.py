@@ -23,7 +23,15 @@ from bccb.kernels.amounts import (
     write_input,
 )
 from bccb.kernels.jit import jit
-from bccb.kernels.linalg import add_to_row, copy, fill, invert, row_dot
+from bccb.kernels.linalg import (
+    add_to_row,
+    copy,
+    factor,
+    fill,
+    invert,
+    row_dot,
+    squares_within,
+)
 from bccb.kernels.special import normal_cdf
 from bccb.outcome import MOST_AMOUNT
 from bccb.types import Floats
@@ -37,8 +45,10 @@ NOISE, ROWS = 1.0, 5.0  # of s^2 before any amount, and how many amounts that co
 CUT = 3.0  # standard deviations at which residuals are cut
 EARLY, FADING = (8.0, 16.0, 32.0), 0.25  # after so many amounts, what is kept of them
 APART = 2.0  # of the level from the mean logarithm, at most
+NEGLIGIBLE = 1e-3  # weight of a pair of spreads, relative to the largest
 SHARE = 0.125  # more rows, and the moments are solved again
-SHARED = 5.0  # amounts of all arms that count for the balance of each
+MOST_NOISE = 3.0  # in how far sizes spread
+GAINS = 5.0  # amounts above 0 that count for the balance of all arms
 CHANCE = 3  # the largest amounts count as the third: two huge orders may be chance
 # of a normal, at the ends of its twentieths
 ENDS = (-math.inf, *(NormalDist().inv_cdf(j / GROUPS) for j in range(1, GROUPS)), math.inf)
@@ -46,7 +56,11 @@ ENDS = (-math.inf, *(NormalDist().inv_cdf(j / GROUPS) for j in range(1, GROUPS))
 
 @jit
 def weigh_losses(amounts: Amounts) -> None:
-    """The balance of each arm, a little nearer to that of all: an arm may have few amounts."""
+    """The balance of each arm: that of all, and what chance does not explain of the difference.
+
+    As for the misfit (James and Stein). Otherwise a few returns among the first treated users
+    would stop a treatment that works.
+    """
     sizes, signed = amounts.sizes, amounts.signed
     whole, gains = 0.0, 0.0
     for k in range(sizes.shape[0]):
@@ -56,10 +70,19 @@ def weigh_losses(amounts: Amounts) -> None:
         gains += signed[k]
     if whole <= 0.0 or amounts.weight[0] <= 0.0:
         return
-    shared = SHARED * whole / amounts.weight[0]
+    size = whole / amounts.weight[0]
+    common = (gains + GAINS * size) / (whole + GAINS * size)
     for k in range(sizes.shape[0]):
-        balance = (signed[k] + shared * gains / whole) / (sizes[k] + shared)
-        amounts.lost[k] = min(max(1.0 - balance, 0.0), 2.0)
+        apart = (signed[k] - common * sizes[k]) / (sizes[k] + size)
+        chance = balance_spread(amounts, common) * size / (sizes[k] + size)
+        kept = 1.0 - chance / apart**2 if apart**2 > chance else 0.0
+        amounts.lost[k] = min(max(1.0 - common - kept * apart, 0.0), 2.0)
+
+
+@jit
+def balance_spread(amounts: Amounts, balance: float) -> float:
+    """The variance of an amount relative to the mean size, where this is the balance."""
+    return (1.0 - balance**2) * math.exp(min(amounts.noise[0], MOST_NOISE))
 
 
 @jit
@@ -173,53 +196,79 @@ def forget(amounts: Amounts) -> None:
 
 @jit
 def solve(amounts: Amounts) -> None:
-    """The posterior of b, c and a at the spreads of b and a that explain the amounts best.
+    """The posterior of b, c and a: its mean and covariance over the spreads of b and a.
 
-    With the prior precision P, A = X'X + P and theta = A^-1 X'l, the logarithm of the evidence is,
-    up to a constant, (log |P| - log |A| - (n + ROWS) log(ROWS NOISE + l'l - theta . X'l)) / 2.
+    Each pair of spreads counts by its evidence. Where they disagree, as they do while there are few
+    amounts of treated users, that is a part of the covariance.
     """
-    S, n, theta = amounts.covariance, amounts.weight[0], amounts.input
-    d, m, best, chosen, noise = amounts.slopes.shape[0], S.shape[0], -math.inf, 0, 0.0
-    trials = len(SPREADS) * len(ARM_SPREADS)
-    for trial in range(trials + 1):
-        pair = trial if trial < trials else chosen
-        spread = SPREADS[pair % len(SPREADS)]
-        of_arms = ARM_SPREADS[pair // len(SPREADS)]
-        evidence = -2.0 * (d * math.log(spread) + (m - d - 1) * math.log(of_arms))
-        evidence -= 2.0 * math.log(ODDS) if of_arms > ARM_SPREADS[0] else 0.0
-        for i in range(m):
-            copy(S[i], amounts.products[i])
-            own = spread if i < d else LEVEL_SPREAD if i == d else of_arms
-            S[i, i] += 1.0 / own**2
-        evidence -= invert(S)
-        left = ROWS * NOISE + max(amounts.squares[0], 0.0)
+    S, theta, d, m = amounts.covariance, amounts.input, len(amounts.slopes), len(amounts.covariance)
+    weights, lefts = weigh_pairs(amounts)
+    if weights.sum() == 0.0:  # residuals below 0: more was taken back than was learned
+        forget(amounts)
+        return
+    noise, mean, products = 0.0, np.zeros(m), np.zeros((m, m))
+    for pair in range(weights.shape[0]):
+        if weights[pair] == 0.0:
+            continue
+        own = lefts[pair] / (amounts.weight[0] + ROWS)
+        noise += weights[pair] * own
+        write_precision(amounts, pair)
+        invert(S)
         for i in range(m):
             theta[i] = row_dot(S, i, amounts.sums)
-            left -= theta[i] * amounts.sums[i]
-        if left < 0.5 * ROWS * NOISE:  # residuals below 0: more was taken back than was learned
-            forget(amounts)
-            return
-        noise = left / (n + ROWS)
-        evidence -= (n + ROWS) * math.log(noise)
-        if trial < trials and evidence > best:
-            best, chosen = evidence, trial
-        if trial == trials - 1 and best == -math.inf:
-            forget(amounts)
-            return
-    if abs(theta[d] - amounts.sums[d] / max(n, 1.0)) > APART and n >= 1.0:
+            mean[i] += weights[pair] * theta[i]
+        for i in range(m):
+            for k in range(m):
+                products[i, k] += weights[pair] * (own * S[i, k] + theta[i] * theta[k])
+    n = amounts.weight[0]
+    if n >= 1.0 and abs(mean[d] - amounts.sums[d] / n) > APART:
         forget(amounts)  # features have a mean near 0: the moments are of no rows
         return
-    amounts.noise[0] = noise
+    amounts.noise[0], amounts.level[0] = noise, mean[d]
+    copy(amounts.slopes, mean[:d])
+    copy(amounts.arms, mean[d + 1 :])
     for i in range(m):
-        for j in range(m):
-            S[i, j] *= amounts.noise[0]
-        if i < d:
-            amounts.slopes[i] = theta[i]
-        elif i == d:
-            amounts.level[0] = theta[i]
-        else:
-            amounts.arms[i - d - 1] = theta[i]
+        for k in range(m):
+            S[i, k] = products[i, k] - mean[i] * mean[k]
     note_shape(amounts)
+
+
+@jit
+def weigh_pairs(amounts: Amounts) -> tuple[Floats, Floats]:
+    """The weight of each pair of spreads, and the residuals; no weights if these are below 0.
+
+    With the prior precision P, A = X'X + P and left = ROWS NOISE + l'l - l'X A^-1 X'l, the
+    logarithm of the evidence is, up to a constant, (log |P| - log |A| - (n + ROWS) log left) / 2.
+    """
+    S, d, m = amounts.covariance, len(amounts.slopes), len(amounts.covariance)
+    n, pairs = amounts.weight[0] + ROWS, len(SPREADS) * len(ARM_SPREADS)
+    weights, lefts = np.zeros(pairs), np.empty(pairs)
+    for pair in range(pairs):
+        spread, of_arms = write_precision(amounts, pair)
+        evidence = -2.0 * (d * math.log(spread) + (m - d - 1) * math.log(of_arms)) - factor(S)
+        evidence -= 2.0 * math.log(ODDS) if of_arms > ARM_SPREADS[0] else 0.0
+        lefts[pair] = ROWS * NOISE + max(amounts.squares[0], 0.0)
+        lefts[pair] -= squares_within(S, amounts.sums, amounts.input)
+        if not (lefts[pair] >= 0.5 * ROWS * NOISE and evidence > -math.inf):
+            return np.zeros(pairs), lefts
+        weights[pair] = 0.5 * (evidence - n * math.log(lefts[pair]))
+    weights = np.exp(weights - weights.max())
+    for pair in range(pairs):
+        if weights[pair] < NEGLIGIBLE:
+            weights[pair] = 0.0
+    return weights / weights.sum(), lefts
+
+
+@jit
+def write_precision(amounts: Amounts, pair: int) -> tuple[float, float]:
+    """Write A = X'X + P with a pair of spreads, and return these."""
+    S, d = amounts.covariance, len(amounts.slopes)
+    spread, of_arms = SPREADS[pair % len(SPREADS)], ARM_SPREADS[pair // len(SPREADS)]
+    for i in range(S.shape[0]):
+        copy(S[i], amounts.products[i])
+        own = spread if i < d else LEVEL_SPREAD if i == d else of_arms
+        S[i, i] += 1.0 / own**2
+    return spread, of_arms
 
 
 @jit

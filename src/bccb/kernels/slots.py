@@ -210,7 +210,9 @@ def keep_in_store(
 
 
 @jit
-def correct_in_store(store: Any, seed: int, user: int, x: Floats, arm: int, a: float) -> None:
+def correct_in_store(
+    store: Any, seed: int, user: int, x: Floats, arm: int, was: float, a: float
+) -> None:
     """Correct the gain of a user whose outcome was final."""
 
 

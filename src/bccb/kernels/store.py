@@ -120,18 +120,18 @@ def keep_in_store(
 
 
 @jit
-def correct_in_store(store: Store, seed: int, user: int, x: Floats, arm: int, a: float) -> None:
-    """Correct the gain of a user: the row then belongs to another stratum.
+def correct_in_store(
+    store: Store, seed: int, user: int, x: Floats, arm: int, was: float, a: float
+) -> None:
+    """Correct the gain of a user: the row may then belong to another stratum.
 
     It is kept with the share of that one. Where the user has no row, because a share alone of the
     first stratum is kept, a new row stands for such users: its draw is beyond that share.
     """
-    after = 1 if a > 0.0 else 0
-    before = 1 - after
+    before, after = 1 if was > 0.0 else 0, 1 if a > 0.0 else 0
     for i in range(int(store.rows[0])):
         row = store.row[i]
         if row[USER] == user:
-            before = 1 if row[GAIN] > 0.0 else 0
             row[GAIN] = a
             store.kept[arm, before] -= 1.0
             store.kept[arm, after] += 1.0
@@ -139,7 +139,7 @@ def correct_in_store(store: Store, seed: int, user: int, x: Floats, arm: int, a:
                 remove(store, i)
                 store.kept[arm, after] -= 1.0
             return
-    if store.halved[arm, before] > 0.0:
+    if before != after and store.halved[arm, before] > 0.0:
         while stays(seed, int(store.last[0]) + 1, store.halved[arm, before]):
             store.last[0] += 1.0  # the draw of one whose row would have been kept
         keep_in_store(store, seed, user, x, arm, a, 1.0)

@@ -51,7 +51,9 @@ def payment_lines(
         said = f"there was nothing left that is worth its price: {listed}"
     cap = f"a cost cap of {payment.cost_cap:,g}"
     if kind == Kind.AMOUNT:
-        cap += f" for one unit of value (a return of at least {1 / payment.cost_cap:,.3g})"
+        cap += (
+            f" for one unit of value (an expected return of at least {1 / payment.cost_cap:,.3g})"
+        )
     lines.append(f"With {cap} {said}.")
     for said, names in ((NO_CAP_APPLIES.capitalize(), free), (SAME_LIFT, naive)):
         if names:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bccb.evaluate.assumptions import Worth
+from bccb.evaluate.assumptions import AssumedAmounts
 from bccb.evaluate.planning import Outlook, Plan
 from bccb.outcome import Kind
 from bccb.policies import DEFAULT
@@ -15,18 +15,24 @@ MISSED = 1.1  # times the cap: what costs more does not keep it
 def plan_lines(plan: Plan) -> list[str]:
     """What to expect of a campaign, how well it will be known, and what would show it."""
     usual, enough = plan.usual, plan.enough
-    measured = f"; measured by random decisions alone, about {_measured(usual)}"
+    measured = f"; measured by random decisions alone, about {_measured(plan, usual)}"
     lines = [
         f"With {plan.budget:,.15g} for {plan.users:,} users {DEFAULT} is expected to cause "
         f"{_caused(plan, usual)}. At the end the estimate will be known to "
-        f"± {usual.estimated_reach:,.0f}{measured if usual.measured else ''}."
+        f"± {_end(plan, usual.estimated_reach)}{measured if usual.measured else ''}."
     ]
     lines += payment_lines(plan.payment, [(DEFAULT, plan.budget, usual.spend)], plan.kind)
     lines += _above_the_cap(plan)
-    if usual.measured is None:
+    if plan.has_losses:
         lines.append(
             "Nothing will be measured by random decisions alone, because some amounts are below 0, "
             "which would count as 0 without a model: rely on the estimate."
+        )
+    elif not any(each.measured for each in plan.outlooks):
+        lines.append(
+            f"Too few users will be treated to measure anything by random decisions alone: that "
+            f"takes {usual.needed:,} with reserve={usual.reserve:g}. Rely on the estimate, or plan "
+            "for more users."
         )
     elif enough is None:
         lines.append(
@@ -70,10 +76,17 @@ def _above_the_cap(plan: Plan) -> list[str]:
     ]
 
 
-def _measured(outlook: Outlook) -> str:
+def _measured(plan: Plan, outlook: Outlook) -> str:
     """The ends of what is measured."""
     found = outlook.measured
-    return "" if found is None else f"{found.low:,.0f} to {found.high:,.0f}"
+    if found is None:
+        return "too few users"
+    return f"{_end(plan, found.low)} to {_end(plan, found.high)}"
+
+
+def _end(plan: Plan, value: float) -> str:
+    """An end of an interval, or how far it reaches: in money as exact as what is caused."""
+    return _figure(plan, value) if _in_money(plan) else f"{value:,.0f}"
 
 
 def _figure(plan: Plan, value: float) -> str:
@@ -104,7 +117,7 @@ def plan_remarks(plan: Plan) -> list[str]:
     return lines
 
 
-def _worth_lines(worth: Worth, simulated: bool) -> list[str]:
+def _worth_lines(worth: AssumedAmounts, simulated: bool) -> list[str]:
     """What conversions are assumed to bring, and which amounts count in what is measured."""
     where = "the same for all users" if simulated else "by features as in your trial"
     shape = "log-normal" if simulated else "drawn from those of your trial"
@@ -114,39 +127,46 @@ def _worth_lines(worth: Worth, simulated: bool) -> list[str]:
     ]
     if worth.loses:
         apart = worth.lost_treated != worth.lost
-        treated = f" without treatment and {worth.lost_treated:.1%} with it" if apart else ""
+        treated = f" without treatment, and {worth.lost_treated:.1%} with it" if apart else ""
         lines.append(
-            f"As in your trial, losses are {worth.lost:.1%}{treated} of the amounts, by size."
+            f"As in your trial, losses are {worth.lost:.1%} of the sum of amounts{treated}."
         )
     if worth.ratio is not None:
-        ratio, apart = worth.ratio, worth.factor != 1.0
+        ratio = worth.ratio
+        same, none = "the plan assumes the same", "no clear difference, so that none is assumed"
         lines.append(
             f"In your trial amounts of treated users are {ratio.value - 1:+.1%} against those of "
             f"others (95 %: {ratio.low - 1:+.1%} to {ratio.high - 1:+.1%}): "
-            f"{'so they are here' if apart else 'no clear difference, so that none is assumed'}."
+            f"{none if worth.factor == 1.0 else same}."
         )
     if not worth.loses:
         lines.append(
-            f"Measuring needs a bound: of each amount, what is above {worth.largest:,.15g} does "
-            "not count in it. --largest gives another; open the campaign with the same."
+            f"Measuring needs a bound: each amount counts up to {worth.largest:,.15g} in it. "
+            "--largest gives another; open the campaign with the same."
         )
     return lines
 
 
 def outlook_rows(plan: Plan) -> list[dict[str, str]]:
     """One row for each share of decisions made at random."""
-    shown = all(each.measured for each in plan.outlooks)
+    shown = not plan.has_losses and any(each.measured for each in plan.outlooks)
     return [
         {
             "reserve": f"{each.reserve:g}",
             **_outlook(plan, each),
             **({} if _in_money(plan) else {"treated": f"{each.treated:,.0f}"}),  # too wide a table
             "spend": f"{each.spend:,.0f}",
-            "estimated": f"± {each.estimated_reach:,.0f}",
-            **({"measured": _measured(each), "effect shown": f"{each.shown:.0%}"} if shown else {}),
+            "estimated": f"± {_end(plan, each.estimated_reach)}",
+            **(_shown(plan, each) if shown else {}),
         }
         for each in plan.outlooks
     ]
+
+
+def _shown(plan: Plan, outlook: Outlook) -> dict[str, str]:
+    """What is measured, and how often that shows an effect."""
+    often = "" if outlook.shown is None else f"{outlook.shown:.0%}"
+    return {"measured": _measured(plan, outlook), "effect shown": often}
 
 
 def _outlook(plan: Plan, outlook: Outlook) -> dict[str, str]:

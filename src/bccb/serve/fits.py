@@ -97,14 +97,17 @@ class Fits:
             campaign = books.campaign(id_)
         except ProblemError:  # it is quarantined
             return
-        machine = campaign.machine
-        most = max(1, int(INLINE / seconds_per_user(machine)))
+        refitting = campaign.machine.refitting()
+        if not refitting.awaits(fitted):  # corrections since the job are not known any more
+            logger.info("campaign %s was read again while it was fitted: a new fit begins", id_)
+            return
+        most = max(1, int(INLINE / seconds_per_user(campaign.machine)))
         try:
-            if machine.refitting().behind(fitted) > most:
-                self._done[id_] = machine.refitting().caught_up(fitted, most)
+            if refitting.behind(fitted) > most:
+                self._done[id_] = refitting.caught_up(fitted, most)
                 self._running.add(id_)
             else:
-                whole = machine.refitting().caught_up(fitted)
+                whole = refitting.caught_up(fitted)
                 books.record(campaign, campaign.fitting(at, whole))
         except Exception:
             self._not_before[id_] = MORE * fitted.learned

@@ -44,8 +44,8 @@ function difference({ measured, measured_users: users, not_measured: reason, too
 function showFigures({ campaign }) {
   const shadow = campaign.mode === "shadow";
   const inMoney = isInMoney(campaign);
-  const { estimated, measured, return_on_spend: returned, too_few: few } = campaign.caused ?? NOTHING;
-  const never = inMoney && campaign.outcome.largest === null;
+  const { estimated, measured, return_on_spend: returned, not_measured: reason, too_few: few } = campaign.caused ?? NOTHING;
+  const never = reason !== null && reason.startsWith("Not measured");
   const format = (value, decimals) => countOf(campaign, value, decimals);
   show("estimated", estimated, shadow ? SHADOW : UNKNOWN, format);
   const unmeasured = shadow ? SHADOW : never ? "no" : few !== null ? TOO_FEW : UNKNOWN;
