@@ -40,7 +40,7 @@ from bccb.types import Floats
 SPREADS = (0.01, 0.03, 0.1, 0.3, 1.0)  # of b
 ARM_SPREADS = (0.1, 1.0)  # of a_k: treatments are expected to change amounts little
 ODDS = 1_000.0  # of the small one: the two are hard to tell apart while few are treated
-LEVEL_SPREAD = 100.0  # of c: any currency
+LEVEL_SPREAD = 1e4  # of c: any currency
 NOISE, ROWS = 1.0, 5.0  # of s^2 before any amount, and how many amounts that counts for
 CUT = 3.0  # standard deviations at which residuals are cut
 EARLY, FADING = (8.0, 16.0, 32.0), 0.25  # after so many amounts, what is kept of them
