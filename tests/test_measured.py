@@ -233,7 +233,7 @@ def test_a_reserve_of_next_to_nothing_never_has_enough_users() -> None:
         assert not measure.is_enough
 
 
-def test_on_few_users_what_is_measured_leaps_from_end_to_end() -> None:
+def test_on_few_users_what_is_measured_jumps_from_end_to_end() -> None:
     """One user who was left alone and converts stands for two hundred: it is not to be shown."""
     measure = Measure(0.01)
     for number in range(1, 101):

@@ -22,8 +22,8 @@ from bccb.serve.terms import Terms
 from bccb.wire import encode
 
 NO_LARGEST = (
-    "Amounts have no bound in this campaign, and a test without a model needs one: open the next "
-    'one with the largest amount that counts, such as "outcome": {"kind": "amount", '
+    "Not measured: amounts have no bound in this campaign, and a test without a model needs one. "
+    'Open the next one with the largest amount that counts, such as "outcome": {"kind": "amount", '
     '"largest": "500.00"}.'
 )
 
@@ -33,7 +33,7 @@ NOBODY_COUNTS = (
 )
 
 LOSSES = (
-    "Not measured: {losses:,} of the outcomes are below 0, which would count as 0 without a model. "
+    "Not measured: some outcomes are below 0 ({losses:,}), which would count as 0 without a model. "
     "Rely on the estimate."
 )
 

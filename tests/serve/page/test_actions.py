@@ -86,7 +86,7 @@ def test_the_page_says_why_nothing_is_measured_yet(service: Service, tab: Watche
 
 
 def test_what_is_measured_of_few_users_is_not_shown(service: Service, tab: Watched) -> None:
-    """It leaps from end to end with every outcome: 15, then -45."""
+    """It jumps from end to end with every outcome: 15, then -45."""
     page, id_ = tab.page, service.create("few", policy={"name": "pooled-bayes"}, budget="500")
     service.drive(id_, 0, 60)
     httpx.post(
@@ -119,6 +119,19 @@ def test_money_that_is_expected_to_return_is_not_ahead_of_the_plan(
     expect(page.locator("#spend-note")).to_contain_text(
         f", without {back:.2f} that is expected to return."
     )
+
+
+def test_a_loss_is_why_nothing_is_measured(service: Service, tab: Watched) -> None:
+    page, outcome = tab.page, {"kind": "amount", "largest": "500"}
+    id_ = service.create("losses", outcome=outcome)
+    service.drive(id_, 0, 40)
+    httpx.post(
+        f"{service.url}/v1/campaigns/{id_}/outcomes",
+        json=[{"decision_id": "user-0", "value": -3}],
+    ).raise_for_status()
+    page.goto(f"{service.url}/#/campaigns/{id_}")
+    expect(figure(page, "measured")).to_have_text("no")
+    expect(page.locator("#measured-note")).to_contain_text("some outcomes are below 0 (1)")
 
 
 def test_a_campaign_in_money_shows_value_in_its_currency(service: Service, tab: Watched) -> None:
