@@ -61,24 +61,9 @@ def terms_of(asked: CampaignRequest, at: int) -> Terms:
     ends_at = None if by_time is None else moment_of(by_time.ends_at)
     if ends_at is not None and not 0 <= ends_at <= LAST_END:
         raise invalid("horizon.ends_at", str(by_time and by_time.ends_at), ENDS)
-    cost_cap = None if asked.cost_cap is None else budget_down("cost_cap", asked.cost_cap)
-    if cost_cap is not None and not 1 <= cost_cap <= MOST_MONEY:
-        raise invalid("cost_cap", asked.cost_cap, BUDGET_RANGE)
-    spec = POLICIES.get(asked.policy.name)
-    if cost_cap is not None and spec is not None and spec.composition.no_cap:
-        raise invalid("cost_cap", asked.cost_cap, spec.composition.no_cap)
-    largest = _check_amounts(asked)
-    treatments, code = tuple(asked.treatments), this_code()
     features = [each if isinstance(each, str) else each.name for each in asked.features]
-    for field, names in (("features", features), ("treatments", asked.treatments)):
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise invalid(field, twice, "named once")
-    if CONTROL in treatments:
-        raise invalid("treatments", CONTROL, "another name: it stands for those left alone")
-    for name in features:
-        if name in taken_names(treatments):
-            raise invalid("features", name, "another name: the log has a column with this one")
+    treatments, code = tuple(asked.treatments), this_code()
+    _check_names(features, treatments)
     return Terms(
         name=asked.name,
         budget=budget,
@@ -99,13 +84,38 @@ def terms_of(asked: CampaignRequest, at: int) -> Terms:
         fingerprint=code.fingerprint,
         encoding=_encoding_of(asked.features),
         charge=asked.charge,
-        cost_cap=cost_cap,
+        cost_cap=_check_cap(asked),
         outcome=asked.outcome.kind,
         negative=asked.outcome.negative,
-        largest=largest,
+        largest=_check_amounts(asked),
         share=asked.share,
         currency=asked.currency,
     )
+
+
+def _check_names(features: Sequence[str], treatments: Sequence[str]) -> None:
+    """Refuse names that stand for two things."""
+    for field, names in (("features", features), ("treatments", treatments)):
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise invalid(field, twice, "named once")
+    if CONTROL in treatments:
+        raise invalid("treatments", CONTROL, "another name: it stands for those left alone")
+    for name in features:
+        if name in taken_names(tuple(treatments)):
+            raise invalid("features", name, "another name: the log has a column with this one")
+
+
+def _check_cap(asked: CampaignRequest) -> int | None:
+    """The cost cap in micros; refused if out of range, or if the policy takes none."""
+    if asked.cost_cap is None:
+        return None
+    cap, spec = budget_down("cost_cap", asked.cost_cap), POLICIES.get(asked.policy.name)
+    if not 1 <= cap <= MOST_MONEY:
+        raise invalid("cost_cap", asked.cost_cap, BUDGET_RANGE)
+    if spec is not None and spec.composition.no_cap:
+        raise invalid("cost_cap", asked.cost_cap, spec.composition.no_cap)
+    return cap
 
 
 def _check_amounts(asked: CampaignRequest) -> int | None:

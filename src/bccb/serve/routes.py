@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import IO, Annotated, cast
@@ -24,16 +24,16 @@ from bccb.serve.answers import JSON, json_response
 from bccb.serve.body import parse, parse_items, parse_list, read, read_file, refusal
 from bccb.serve.books import Books
 from bccb.serve.campaign import Campaign
-from bccb.serve.cells import cells_of, whole_of
+from bccb.serve.cells import cells_of
 from bccb.serve.columns import parse_columns
 from bccb.serve.decisions import Asked, answer_columns, answers
 from bccb.serve.engine import Engine
-from bccb.serve.forwarding import is_forwarded, request_id_of
-from bccb.serve.merging import merged_campaign, merged_list
+from bccb.serve.forwarding import request_id_of
+from bccb.serve.listing import listing
+from bccb.serve.merging import merged_campaign
 from bccb.serve.operation import Operations, Reply
 from bccb.serve.outcomes import Reports
 from bccb.serve.problem import ProblemError, invalid
-from bccb.serve.quarantine import Quarantined
 from bccb.serve.spreading import look
 from bccb.serve.texts import entries, plain_users
 from bccb.serve.users import UserRows
@@ -281,52 +281,8 @@ async def _turn(engine: Engine, request: Request, kind: Kind) -> Response:
 @looking(ALL, wire.CampaignList, problems=(503,))
 async def list_campaigns(engine: Engine, request: Request) -> Response:
     """All campaigns, the newest first."""
-    views = await engine.do(lambda books, at: _views(books.all()), LONG)
-    forwarder = engine.forwarder
-    if forwarder is not None and not is_forwarded(request):
-        views = await _with_others(engine, views, await forwarder.lists(request))
-    cut = forwarder is not None and is_forwarded(request)  # another replica puts cells together
-    listed = list(views.values()) if cut else await _merged(engine, views)
-    return Response(b'{"campaigns":[' + b",".join(reversed(listed)) + b"]}", media_type=JSON)
-
-
-async def _merged(engine: Engine, views: dict[str, bytes]) -> list[bytes]:
-    """Campaigns with their cells put together."""
-    cells = [id_ for id_ in views if whole_of(id_) is not None]
-    if not cells:
-        return list(views.values())
-    accounts = await engine.do(lambda books, at: books.ledger.accounts(cells), LONG)
-    return merged_list(views, {account.id: account for account in accounts})
-
-
-def _views(campaigns: Iterable[Campaign | Quarantined]) -> dict[str, bytes]:
-    # there may be many with many names: in pieces, so that the event loop has its turns
-    return {each.id: wire.encode(campaign_view(each, whole=False)) for each in campaigns}
-
-
-async def _with_others(
-    engine: Engine, here: dict[str, bytes], others: dict[str, bytes]
-) -> dict[str, bytes]:
-    """All campaigns of a shared ledger in order: those of other replicas, of this one and of none.
-
-    Where two replicas list a campaign, its holder knows best.
-    """
-    forwarder = engine.forwarder
-    assert forwarder is not None
-    ids = await engine.do(lambda books, at: books.ids(), LONG)
-    views: dict[str, bytes] = {}
-    for id_ in ids:
-        first, second = (here, others) if forwarder.places.is_here(id_) else (others, here)
-        view = first.get(id_) or second.get(id_)
-        if view is None:
-            command = partial(_view_of, id_=id_)
-            view = await engine.do(command, LONG, id_)
-        views[id_] = view
-    return views
-
-
-def _view_of(books: Books, at: int, id_: str) -> bytes:
-    return _views([books.look(id_)])[id_]
+    listed = await listing(engine, request)
+    return Response(b'{"campaigns":[' + b",".join(listed) + b"]}", media_type=JSON)
 
 
 @looking(ONE, wire.Campaign)
