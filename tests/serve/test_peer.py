@@ -7,6 +7,7 @@ import errno
 import socket
 import struct
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import pytest
 import uvloop
@@ -219,6 +220,30 @@ def test_one_that_is_closed_keeps_no_connection() -> None:
             _, rest = await peer.ask("GET", b"/", [], b"")
             peer.close()
             assert [part async for part in rest] == [b"ok"]
+            await asyncio.wait_for(ended.wait(), 5.0)
+
+    asyncio.run(ask())
+
+
+def test_an_answer_that_nobody_reads_leaves_no_connection_open() -> None:
+    async def ask() -> None:
+        ended = asyncio.Event()
+
+        async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await request(reader)
+            writer.write(
+                b"HTTP/1.1 200 OK\r\ncontent-length: 9999999\r\n\r\n" + b"x" * module.WHOLE
+            )
+            with suppress(ConnectionError):
+                await reader.read()
+            writer.close()
+            ended.set()
+
+        async with await asyncio.start_server(handler, "127.0.0.1") as server:
+            peer = Peer(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+            answer, rest = await peer.ask("GET", b"/", [], b"")
+            assert not answer.is_whole
+            del rest
             await asyncio.wait_for(ended.wait(), 5.0)
 
     asyncio.run(ask())

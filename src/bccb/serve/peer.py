@@ -170,13 +170,16 @@ class Peer:
                 # one that was kept may have been closed in the meantime, by either side
                 if not connection.used or not isinstance(error, OSError):
                     raise
-        return answer, self._rest(connection, answer, parser)
+        rest = self._rest(connection, answer, parser)
+        await anext(rest)  # so that it gives its connection back even if nobody reads it
+        return answer, rest
 
     async def _rest(
         self, connection: _Connection, answer: Answer, parser: httptools.HttpResponseParser
     ) -> AsyncIterator[bytes]:
-        """The body; afterwards the connection is kept."""
+        """Nothing, and then the body; afterwards the connection is kept."""
         try:
+            yield b""
             yield answer.take()
             while not answer.is_whole:
                 async with asyncio.timeout(READ_SECONDS):
