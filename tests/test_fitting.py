@@ -348,11 +348,43 @@ def test_a_fit_is_refused_where_its_corrections_are_no_longer_known(later: str) 
         policy.apply_fit(fitted)
     else:
         assert getattr(policy, later)()
-    with pytest.raises(StateError, match="another fit begun or applied"):
+    with pytest.raises(StateError, match="another fit was begun or applied"):
         policy.apply_fit(fitted)
     if later == "fit":  # its rows were right already: nothing was learned twice
         twin.fit()
         assert same(policy, twin)
+
+
+def test_a_fit_whose_result_never_comes_keeps_no_more_corrections_than_a_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("bccb.machine.MOST_CORRECTIONS", 3)
+    policy = made(window=1e6, fits_itself=False)
+    decisions = [policy.decide(WORLD.features[i], cost=0.5, at=1.0) for i in range(8)]
+    for decision in decisions:
+        policy.observe(decision, 1.0, at=1.0)
+    fitted = fitting.run(policy.fit_job())
+    for decision in decisions[:3]:
+        policy.correct(decision, 0.0, at=2.0)
+    assert policy.refitting().awaits(fitted)
+    policy.correct(decisions[3], 0.0, at=2.0)
+    with pytest.raises(StateError, match="outcomes were corrected: make a new job"):
+        policy.apply_fit(fitted)
+    assert not policy.refitting().corrections
+    assert policy.fit_job().rows.a.sum() == 4.0
+
+
+def test_a_policy_that_was_loaded_knows_no_job_of_before() -> None:
+    """Also where it has begun one of its own, after which other outcomes were corrected."""
+    policy = made(window=1e6, fits_itself=False)
+    decision = policy.decide(WORLD.features[0], cost=0.5, at=1.0)
+    policy.observe(decision, 1.0, at=1.0)
+    job = policy.fit_job()
+    policy.correct(decision, 0.0, at=2.0)
+    loaded = from_bytes(policy.to_bytes())
+    loaded.fit_job()
+    with pytest.raises(StateError, match="the policy was loaded"):
+        loaded.apply_fit(fitting.run(job))
 
 
 @compiled
@@ -448,7 +480,7 @@ def test_what_was_fitted_is_refused_by_an_older_copy_and_after_a_later_fit() -> 
     assert older.to_bytes() == before
     policy.apply_fit(fitting.run(second))
     after = policy.to_bytes()
-    with pytest.raises(StateError, match="another fit begun or applied"):
+    with pytest.raises(StateError, match="another fit was begun or applied"):
         policy.apply_fit(fitting.run(first))
     assert policy.to_bytes() == after
 

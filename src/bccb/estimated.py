@@ -70,7 +70,7 @@ def value_effect(
             gradient[j] *= unit * after
         for j in range(estimator.u.shape[0]):
             gradient[j] += unit * (after - before) * slope * estimator.u[j]
-        slope *= unit * abs(after)
+        slope *= unit * before  # P_0 may be off, and the value depends on it by m_0
     return effect, slope
 
 

@@ -35,7 +35,11 @@ from bccb.types import Floats, Ints
 COPIES = 1  # of each feature, in what the estimator reads
 NOTHING = np.empty(0)
 OTHER = "what was fitted is for another policy"
-LATER = "since its job, the policy was loaded or another fit begun or applied: make a new job"
+MOST_CORRECTIONS = 10_000  # while a fit is under way
+LATER = (
+    "since its job, the policy was loaded, another fit was begun or applied, or more than "
+    f"{MOST_CORRECTIONS:,} outcomes were corrected: make a new job"
+)
 
 
 class Since(NamedTuple):

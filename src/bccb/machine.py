@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from bccb import checks
 from bccb.composition import Composition, compose
 from bccb.errors import InputError, StateError
 from bccb.estimated import interval_of
-from bccb.fitting import Correction, FitJob, Fitted, Refitting
+from bccb.fitting import MOST_CORRECTIONS, Correction, FitJob, Fitted, Refitting
 from bccb.intervals import Interval
 from bccb.kernels import counts as count
 from bccb.kernels.amount_errors import joint_covariance
@@ -70,7 +71,7 @@ class Machine(State):
         self._observe = self.kernels["observe"]
         self._probability = self.kernels["probability"]
         self._corrections: list[Correction] | None = None  # while a fit is under way
-        self._fits_begun = 0
+        self._newest_job = 0
         self._space = np.empty(composition.space_size(self.features, self.treatments))
 
     # Deciding and learning
@@ -123,9 +124,11 @@ class Machine(State):
         row = self._row_of(number)
         self.kernels["amend"](*state, was, outcome, self._space)
         gain = self._gain(outcome) - self._gain(was)
-        # one without a row may have one now, which a fit under way will learn as it is
+        # a user without a row may have one now: a fit under way learns it as corrected
         if self._corrections is not None and gain and (row or not self._row_of(number)):
             self._corrections.append(Correction(row, x.copy(), action, gain))
+            if len(self._corrections) > MOST_CORRECTIONS:  # perhaps its result never comes
+                self._begin_fit(None)
 
     def _row_of(self, number: int) -> int:
         """The number of a user's row in the store while a fit is under way; 0 without one."""
@@ -227,7 +230,7 @@ class Machine(State):
     def refitting(self) -> Refitting:
         """The part of the state that fits work on."""
         state = self.composition, self.counts, self.memory, self.pending
-        return Refitting(*state, self.owner, self._corrections or (), self._fits_begun)
+        return Refitting(*state, self.owner, self._corrections or (), self._newest_job)
 
     def fit_job(self) -> FitJob:
         """What :func:`bccb.fitting.run` needs to fit the estimator again, perhaps elsewhere."""
@@ -252,7 +255,8 @@ class Machine(State):
 
     def _begin_fit(self, corrections: list[Correction] | None) -> None:
         """End older fits, since corrections are kept for the newest alone."""
-        self._fits_begun += 1
+        # not counted: a policy that is loaded would use the numbers of earlier jobs again
+        self._newest_job = secrets.randbits(62)
         self._corrections = corrections
 
     # Before the first decision

@@ -143,6 +143,20 @@ def test_amounts_that_all_came_back_leave_a_sound_memory_that_learns_again() -> 
     assert unit_of(amounts) == pytest.approx(math.exp(4.0 + 0.045), rel=0.3)
 
 
+def test_moments_that_no_rows_can_have_are_forgotten_and_nothing_is_sure_then() -> None:
+    rng, amounts = np.random.default_rng(1), fresh()
+    for _ in range(50):
+        learn_amount(amounts, 0, np.append(rng.normal(size=3), 1.0), 1, rng.lognormal(4.0, 0.3))
+    known, unit = amounts.covariance[3, 3], unit_of(amounts)
+    amounts.products[0, 0] = 0.5 * amounts.products[3, 0] ** 2 / amounts.weight[0]
+    solve(amounts)
+    assert amounts.weight[0] == 0.0
+    assert unit_of(amounts) == pytest.approx(unit, rel=0.2)
+    assert amounts.covariance[3, 3] > 10.0 * known
+    assert (np.diag(amounts.covariance) > 0.0).all()
+    assert is_sound(amounts)
+
+
 @pytest.mark.parametrize("n", [5, 20, 60, 400])
 def test_signs_that_were_all_corrected_are_as_if_they_had_been_right(n: int) -> None:
     """Orders of one arm were booked as losses, and then corrected; slopes changed meanwhile."""

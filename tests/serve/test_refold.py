@@ -42,7 +42,7 @@ def journals(path: Path) -> tuple[list[Account], list[list[Event]]]:
         return accounts, [list(ledger.events(each.key)) for each in accounts]
 
 
-def test_it_keeps_money_and_answers_and_goes_on(path: Path) -> None:
+def test_it_keeps_money_and_answers_and_goes_on(past: Past, path: Path) -> None:
     before = journals(path)
     with closing(open_ledger(path)) as ledger:
         for account in ledger.accounts():
@@ -65,6 +65,7 @@ def test_it_keeps_money_and_answers_and_goes_on(path: Path) -> None:
         assert campaign.machine.decisions == len(decided)
         cancelled = [each for each in before[1][account.key - 1] if each.kind == "cancellation"]
         assert sum(campaign.tally.decisions) == len(decided) - len(cancelled)
+        assert campaign.tally.points == past.campaign(campaign.terms.name).tally.points
     again.live(100)
     alive = again.states()
     again.close()

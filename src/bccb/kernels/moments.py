@@ -41,10 +41,12 @@ SPREADS = (0.01, 0.03, 0.1, 0.3, 1.0)  # of b
 ARM_SPREADS = (0.1, 1.0)  # of a_k: treatments are expected to change amounts little
 ODDS = 1_000.0  # of the small one: the two are hard to tell apart while few are treated
 LEVEL_SPREAD = 1e4  # of c: any currency
+PRIOR_OF_SLOPES = sum(spread**2 for spread in SPREADS) / len(SPREADS)  # variances, relative to s^2
+PRIOR_OF_ARMS = (ODDS * ARM_SPREADS[0] ** 2 + ARM_SPREADS[1] ** 2) / (ODDS + 1.0)
 NOISE, ROWS = 1.0, 5.0  # of s^2 before any amount, and how many amounts that counts for
 CUT = 3.0  # standard deviations at which residuals are cut
 EARLY, FADING = (8.0, 16.0, 32.0), 0.25  # after so many amounts, what is kept of them
-APART = 2.0  # of the level from the mean logarithm, at most
+ROUNDING = 1e-6  # of a sum of squares
 NEGLIGIBLE = 1e-3  # weight of a pair of spreads, relative to the largest
 SHARE = 0.125  # more rows, and the moments are solved again
 MOST_NOISE = 3.0  # in how far sizes spread
@@ -179,9 +181,9 @@ def fade(amounts: Amounts) -> None:
 
 @jit
 def forget(amounts: Amounts) -> None:
-    """Begin with new moments, and keep the typical amount.
+    """Begin with new moments, and keep the typical amount, as well known as from one amount.
 
-    Features are scaled anew all the time. So what was taken back can be more than what was learned.
+    Of the effects of features and arms nothing is known then: their variances are the prior's.
     """
     for part in (amounts.weight, amounts.squares, amounts.sums, amounts.sizes, amounts.signed):
         fill(part, 0.0)
@@ -189,9 +191,25 @@ def forget(amounts: Amounts) -> None:
         fill(part, 0.0)
     for i in range(amounts.recent.shape[0]):
         amounts.recent[i, WEIGHT] = 0.0
+    d = amounts.slopes.shape[0]
     for i in range(amounts.products.shape[0]):
         fill(amounts.products[i], 0.0)
         fill(amounts.covariance[i], 0.0)
+        prior = PRIOR_OF_SLOPES if i < d else 1.0 if i == d else PRIOR_OF_ARMS
+        amounts.covariance[i, i] = amounts.noise[0] * prior
+
+
+@jit
+def are_of_rows(amounts: Amounts) -> bool:
+    """Whether the moments can be of rows: neither an input nor the logarithms vary less than 0.
+
+    Features are scaled anew all the time. So what was taken back can be more than what was learned.
+    """
+    n, d = amounts.weight[0], amounts.slopes.shape[0]
+    for i in range(amounts.products.shape[0]):
+        if n * amounts.products[i, i] < (1.0 - ROUNDING) * amounts.products[d, i] ** 2:
+            return False
+    return bool(n * amounts.squares[0] >= (1.0 - ROUNDING) * amounts.sums[d] ** 2)
 
 
 @jit
@@ -203,7 +221,7 @@ def solve(amounts: Amounts) -> None:
     """
     S, theta, d, m = amounts.covariance, amounts.input, len(amounts.slopes), len(amounts.covariance)
     weights, lefts = weigh_pairs(amounts)
-    if weights.sum() == 0.0:  # residuals below 0: more was taken back than was learned
+    if weights.sum() == 0.0 or not are_of_rows(amounts):
         forget(amounts)
         return
     noise, mean, products = 0.0, np.zeros(m), np.zeros((m, m))
@@ -220,10 +238,6 @@ def solve(amounts: Amounts) -> None:
         for i in range(m):
             for k in range(m):
                 products[i, k] += weights[pair] * (own * S[i, k] + theta[i] * theta[k])
-    n = amounts.weight[0]
-    if n >= 1.0 and abs(mean[d] - amounts.sums[d] / n) > APART:
-        forget(amounts)  # features have a mean near 0: the moments are of no rows
-        return
     amounts.noise[0], amounts.level[0] = noise, mean[d]
     copy(amounts.slopes, mean[:d])
     copy(amounts.arms, mean[d + 1 :])

@@ -99,7 +99,7 @@ class Fits:
             return
         refitting = campaign.machine.refitting()
         if not refitting.awaits(fitted):  # corrections since the job are not known any more
-            logger.info("campaign %s was read again while it was fitted: a new fit begins", id_)
+            logger.info("campaign %s was loaded again, or corrected often: it is fitted anew", id_)
             return
         most = max(1, int(INLINE / seconds_per_user(campaign.machine)))
         try:

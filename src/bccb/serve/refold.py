@@ -68,7 +68,8 @@ def _keep_to(campaign: Campaign, event: Event, made: Event) -> None:
     tally.decisions[recorded] += 1
     if tally.points and tally.points[-1].decisions == event.number:
         out = campaign.spent + campaign.reserved
-        tally.points[-1] = tally.points[-1]._replace(spent=out, price=event.price or 0.0)
+        money = {"spent": out, "held": campaign.reserved, "price": event.price or 0.0}
+        tally.points[-1] = tally.points[-1]._replace(**money)
 
 
 def refold(ledger: Ledger, id_: str) -> tuple[Account, Differences]:

@@ -123,7 +123,10 @@ class SqliteLedger:
     def accounts(self, ids: Collection[str] | None = None) -> list[Account]:
         """Campaigns, all or some."""
         every = [Account(*row) for row in self._rows("campaigns")]
-        return every if ids is None else [account for account in every if account.id in ids]
+        if ids is None:
+            return every
+        wanted = set(ids)
+        return [account for account in every if account.id in wanted]
 
     def account(self, id_: str) -> Account | None:
         """One campaign."""
