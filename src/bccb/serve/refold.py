@@ -67,9 +67,11 @@ def _keep_to(campaign: Campaign, event: Event, made: Event) -> None:
     tally.decisions[computed] -= 1
     tally.decisions[recorded] += 1
     if tally.points and tally.points[-1].decisions == event.number:
-        out = campaign.spent + campaign.reserved
-        money = {"spent": out, "held": campaign.reserved, "price": event.price or 0.0}
-        tally.points[-1] = tally.points[-1]._replace(**money)
+        tally.points[-1] = tally.points[-1]._replace(
+            spent=campaign.spent + campaign.reserved,
+            held=campaign.reserved,
+            price=event.price or 0.0,
+        )
 
 
 def refold(ledger: Ledger, id_: str) -> tuple[Account, Differences]:
