@@ -6,6 +6,7 @@ All of them run in a thread of their own, so that a harness that waits holds not
 from __future__ import annotations
 
 import asyncio
+import itertools
 import socket
 import struct
 import threading
@@ -71,8 +72,7 @@ class Link:
         self._place = _bound(0)  # never listens: it keeps the port while the link is cut
         self.port: int = self._place.getsockname()[1]
         self._listener: socket.socket | None = None
-        self._writers: set[asyncio.StreamWriter] = set()
-        self._accepted: dict[asyncio.Task[None], socket.socket] = {}
+        self._serving: dict[asyncio.Task[None], list[socket.socket]] = {}  # both ends of each
         self._flowing = asyncio.Event()
 
     def set(self, state: State) -> None:
@@ -98,8 +98,8 @@ class Link:
         else:
             self._flowing.set()
 
-    # Not asyncio.start_server: its connections are nobody's for two rounds of the loop, and one
-    # that is accepted just before the server is closed is never closed.
+    # Sockets, and neither asyncio.start_server nor streams: their connections are nobody's for some
+    # rounds of the loop, and one that is reset meanwhile may never be closed.
     def _listen(self) -> None:
         if self._listener is None:
             self._listener = _bound(self.port)
@@ -114,68 +114,64 @@ class Link:
             self._listener = None
 
     async def _reset(self) -> None:
-        accepted = dict(self._accepted)
-        there = [writer.get_extra_info("socket") for writer in self._writers]
-        for connection in (*accepted.values(), *there):
+        serving = dict(self._serving)
+        for end in itertools.chain(*serving.values()):
             with suppress(OSError):
-                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-        for writer in self._writers:
-            writer.transport.abort()
-        for task in accepted:
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        for task in serving:
             task.cancel()
-        await asyncio.gather(*accepted, return_exceptions=True)
-        await asyncio.sleep(0.01)  # transports let go of their sockets a little later
-        for connection in accepted.values():
-            connection.close()  # also where its task had not begun
+        await asyncio.gather(*serving, return_exceptions=True)
+        for end in itertools.chain(*serving.values()):
+            end.close()  # also where its task had not begun
 
     def _accept(self, listener: socket.socket) -> None:
         with suppress(OSError):  # whoever connected may be gone
-            connection, _ = listener.accept()
-            connection.setblocking(False)
-            task = asyncio.get_running_loop().create_task(self._serve(connection))
-            self._accepted[task] = connection
-            task.add_done_callback(self._accepted.pop)
+            ends = [_quick(listener.accept()[0])]
+            task = asyncio.get_running_loop().create_task(self._serve(ends))
+            self._serving[task] = ends
+            task.add_done_callback(self._serving.pop)
 
-    async def _serve(self, connection: socket.socket) -> None:
-        with suppress(OSError, asyncio.CancelledError):
-            reader, writer = await asyncio.open_connection(sock=connection)
-            self._writers.add(writer)
-            try:
-                await self._carry(reader, writer)
-            finally:
-                writer.close()
-                self._writers.discard(writer)
+    async def _serve(self, ends: list[socket.socket]) -> None:
+        """Carry bytes between who has connected and the target, to which a second end is added."""
+        loop, (connection,) = asyncio.get_running_loop(), ends
+        with suppress(OSError, asyncio.CancelledError), connection:
+            await self._flowing.wait()
+            if self.state is State.BLACK_HOLE:
+                while await loop.sock_recv(connection, CHUNK):
+                    pass
+                return
+            with _quick(socket.socket()) as back:
+                ends.append(back)
+                await loop.sock_connect(back, (HOST, self.target))
+                await _first_of(self._pump(connection, back), self._pump(back, connection))
 
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await self._flowing.wait()
-        if self.state is State.BLACK_HOLE:
-            while await reader.read(CHUNK):
-                pass
-            return
-        there, back = await asyncio.open_connection(HOST, self.target)
-        self._writers.add(back)
-        ways = [
-            asyncio.create_task(self._pump(reader, back)),
-            asyncio.create_task(self._pump(there, writer)),
-        ]
-        try:
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for way in ways:
-                way.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
-            back.close()
-            self._writers.discard(back)
-
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pump(self, source: socket.socket, sink: socket.socket) -> None:
         """Pass bytes on until one side ends; what is swallowed does not end anything."""
-        while data := await reader.read(CHUNK):
+        loop = asyncio.get_running_loop()
+        while data := await loop.sock_recv(source, CHUNK):
             await self._flowing.wait()
             if self.state is not State.BLACK_HOLE:
-                writer.write(data)
-                await writer.drain()
+                await loop.sock_sendall(sink, data)
         if self.state is State.BLACK_HOLE:
             await asyncio.Event().wait()  # the end of a connection is swallowed, too
+
+
+async def _first_of(*ways: Coroutine[Any, Any, None]) -> None:
+    """Run all of them until one ends, and then cancel the others."""
+    tasks = [asyncio.create_task(way) for way in ways]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _quick(end: socket.socket) -> socket.socket:
+    """An end of a connection that sends at once, and waits in the loop alone."""
+    end.setblocking(False)
+    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return end
 
 
 def _bound(port: int) -> socket.socket:
