@@ -16,7 +16,7 @@ from bccb.kernels.amounts import (
     unit_of,
 )
 from bccb.kernels.corrections import correct_amount, unlearn_amount
-from bccb.kernels.moments import learn_amount, solve
+from bccb.kernels.moments import learn_amount, solve, solve_if_due
 
 
 def fresh(d: int = 3, K: int = 1) -> Amounts:
@@ -143,18 +143,54 @@ def test_amounts_that_all_came_back_leave_a_sound_memory_that_learns_again() -> 
     assert unit_of(amounts) == pytest.approx(math.exp(4.0 + 0.045), rel=0.3)
 
 
-def test_moments_that_no_rows_can_have_are_forgotten_and_nothing_is_sure_then() -> None:
+@pytest.mark.parametrize("shape", ["log-normal", "gamma"])
+def test_moments_that_no_rows_can_have_are_forgotten_and_learned_anew(shape: str) -> None:
+    """The typical amount stays, but nothing is sure then, until others have come."""
     rng, amounts = np.random.default_rng(1), fresh()
-    for _ in range(50):
-        learn_amount(amounts, 0, np.append(rng.normal(size=3), 1.0), 1, rng.lognormal(4.0, 0.3))
+
+    def learn(n: int) -> None:
+        for _ in range(n):
+            y = rng.lognormal(4.0, 0.3) if shape == "log-normal" else rng.gamma(0.5, 100.0)
+            learn_amount(amounts, 0, np.append(rng.normal(size=3), 1.0), 1, y)
+
+    learn(2_000)
     known, unit = amounts.covariance[3, 3], unit_of(amounts)
     amounts.products[0, 0] = 0.5 * amounts.products[3, 0] ** 2 / amounts.weight[0]
-    solve(amounts)
+    amounts.due[0] = 0.0
+    solve_if_due(amounts)
     assert amounts.weight[0] == 0.0
-    assert unit_of(amounts) == pytest.approx(unit, rel=0.2)
-    assert amounts.covariance[3, 3] > 10.0 * known
+    assert unit_of(amounts) == pytest.approx(unit, rel=1e-9)
+    unsure = amounts.covariance[3, 3]
+    assert unsure > 20.0 * known
     assert (np.diag(amounts.covariance) > 0.0).all()
     assert is_sound(amounts)
+    learn(50)
+    assert amounts.covariance[3, 3] < 0.5 * unsure
+
+
+@pytest.mark.parametrize("early", [1, 2, 4, 8])
+def test_an_old_amount_of_a_rare_arm_takes_no_more_than_itself_with_it(early: int) -> None:
+    """Most of the first amounts is forgotten, so its arm may hold less than one of them."""
+    rng, amounts = np.random.default_rng(early), fresh()
+    rows = [(np.append(rng.normal(size=3), 1.0), rng.lognormal(4.0, 0.3)) for _ in range(1_200)]
+    for user, (z, y) in enumerate(rows, 1):
+        learn_amount(amounts, user, z, int(user <= early), y)
+    weight = float(amounts.weight[0])
+    for y in (0.0, 2.0 * rows[1][1]):
+        correct_amount(amounts, 1 if y == 0.0 else 2, *(rows[0][0], 1, rows[0][1]), y)
+        assert amounts.weight[0] >= weight - 1.0
+    solve(amounts)
+    assert amounts.weight[0] >= weight - 1.0
+    assert is_sound(amounts)
+
+
+def test_where_all_came_back_the_memory_is_that_of_before_the_first_amount() -> None:
+    amounts, z = fresh(), np.array([0.5, -1.0, 0.0, 1.0])
+    learn_amount(amounts, 1, z, 1, 30.0)
+    correct_amount(amounts, 1, z, 1, 30.0, 0.0)
+    for kept, new in zip(amounts, fresh(), strict=True):
+        if kept is not amounts.input:
+            np.testing.assert_array_equal(kept, new)
 
 
 @pytest.mark.parametrize("n", [5, 20, 60, 400])

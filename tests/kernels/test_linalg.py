@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -73,10 +72,10 @@ def positive(m: int) -> Floats:
 
 
 @pytest.mark.parametrize("m", [1, 6, 40])
-def test_an_inverse_and_its_determinant_are_those_of_numpy(m: int) -> None:
+def test_an_inverse_is_that_of_numpy(m: int) -> None:
     A = positive(m)
     inverse = A.copy()
-    assert invert(inverse) == pytest.approx(np.linalg.slogdet(A)[1])
+    invert(inverse)
     np.testing.assert_allclose(inverse, np.linalg.inv(A), rtol=1e-7, atol=1e-9)
 
 
@@ -90,9 +89,8 @@ def test_a_factor_its_determinant_and_squares_within_are_those_of_numpy(m: int) 
     np.testing.assert_allclose(np.triu(U).T @ x, b, rtol=1e-9)
 
 
-@pytest.mark.parametrize("decompose", [factor, invert])
-def test_a_matrix_that_is_not_positive_has_no_determinant(decompose: Callable[..., float]) -> None:
-    assert decompose(np.array([[1.0, 2.0], [2.0, 1.0]])) == math.inf
+def test_a_matrix_that_is_not_positive_has_no_factor() -> None:
+    assert factor(np.array([[1.0, 2.0], [2.0, 1.0]])) == math.inf
 
 
 @pytest.mark.parametrize("m", [1, 2, 13])

@@ -17,7 +17,8 @@ of a log-normal, the typical amount is multiplied by their ratio. What a share o
 up to a ceiling, is expected by how the recent ones are spread.
 
 Amounts below 0 are returns and losses, and a treatment can be what causes them. So each arm has a
-balance, its gains less its losses relative to the sum of both, by which the size is multiplied.
+balance, its gains less its losses relative to the sum of both, by which the size is multiplied. It
+is that of all arms, as far as chance explains the difference.
 
 The policy compares amounts relative to :func:`unit_of`, the typical amount. So its scores stay in
 units of a conversion, its price does not jump when the first amount becomes known, and with equal

@@ -55,13 +55,25 @@ def learned_as(
     """The logarithm, the size and the weight of an amount as it was learned.
 
     Where that is not known, its weight is taken for the average, so that it is right for all rows
-    together: most of the first ones is forgotten.
+    together: most of the first ones is forgotten. But no arm holds less than nothing.
     """
     if place != NOWHERE:
         row = amounts.recent[place]
         return float(row[LOG]), float(row[SIZE]), float(min(row[WEIGHT], amounts.weight[0]))
     log = cut(amounts, z, arm, y, 0.0)
-    return log, size_of(amounts, z, arm, log), float(amounts.weight[0] / amounts.seen[0])
+    weight = min(amounts.weight[0] / amounts.seen[0], weight_of(amounts, arm))
+    return log, size_of(amounts, z, arm, log), float(weight)
+
+
+@jit
+def weight_of(amounts: Amounts, arm: int) -> float:
+    """The weight of the conversions of an arm in the moments."""
+    d, weight = amounts.slopes.shape[0], amounts.weight[0]
+    if arm > 0:
+        return float(max(amounts.products[d + arm, d + arm], 0.0))
+    for k in range(d + 1, amounts.products.shape[0]):
+        weight -= amounts.products[k, k]
+    return float(max(weight, 0.0))
 
 
 @jit
@@ -82,8 +94,10 @@ def unlearn_amount(amounts: Amounts, user: int, z: Floats, arm: int, y: float) -
         forget(amounts)  # what rounding has left
         for part in (amounts.noise, amounts.level, amounts.due, amounts.lost, amounts.newest):
             fill(part, 0.0)
-        for i in range(amounts.recent.shape[0]):
-            fill(amounts.recent[i], 0.0)
+        fill(amounts.groups, 0.0)
+        for rows in (amounts.recent, amounts.covariance):
+            for i in range(rows.shape[0]):
+                fill(rows[i], 0.0)
         return
     if place != NOWHERE:
         fill(amounts.recent[place], 0.0)

@@ -133,16 +133,10 @@ def squares_within(U: Floats, b: Floats, x: Floats) -> float:
 
 
 @jit
-def invert(A: Floats) -> float:
-    """A <- A^-1, for a positive definite A; returns log |A|, or infinity where A is another.
-
-    Gauss and Jordan, who need no pivoting here.
-    """
-    m, logarithm = A.shape[0], 0.0
+def invert(A: Floats) -> None:
+    """A <- A^-1, for a positive definite A: Gauss and Jordan, who need no pivoting here."""
+    m = A.shape[0]
     for k in range(m):
-        if A[k, k] <= 0.0:
-            return math.inf
-        logarithm += math.log(A[k, k])
         pivot = 1.0 / A[k, k]
         A[k, k] = 1.0
         for j in range(m):
@@ -153,4 +147,3 @@ def invert(A: Floats) -> float:
                 A[i, k] = 0.0
                 for j in range(m):
                     A[i, j] -= share * A[k, j]
-    return logarithm

@@ -83,7 +83,7 @@ def weigh_losses(amounts: Amounts) -> None:
 
 @jit
 def balance_spread(amounts: Amounts, balance: float) -> float:
-    """The variance of an amount relative to the mean size, where this is the balance."""
+    """How far amounts are from the balance times their size: the variance, relative to the mean."""
     return (1.0 - balance**2) * math.exp(min(amounts.noise[0], MOST_NOISE))
 
 
@@ -163,7 +163,9 @@ def solve_if_due(amounts: Amounts) -> None:
     """Solve the moments again, once enough was learned or corrected."""
     if amounts.seen[0] >= amounts.due[0]:
         solve(amounts)
-        amounts.due[0] = amounts.seen[0] + max(math.floor(SHARE * amounts.seen[0]), 1.0)
+        # of what the moments hold: soon, where they were forgotten
+        rows = min(amounts.seen[0], amounts.weight[0])
+        amounts.due[0] = amounts.seen[0] + max(math.floor(SHARE * rows), 1.0)
 
 
 @jit
@@ -185,6 +187,7 @@ def forget(amounts: Amounts) -> None:
 
     Of the effects of features and arms nothing is known then: their variances are the prior's.
     """
+    amounts.level[0] += amounts.misfit[0]
     for part in (amounts.weight, amounts.squares, amounts.sums, amounts.sizes, amounts.signed):
         fill(part, 0.0)
     for part in (amounts.slopes, amounts.arms, amounts.misfit):

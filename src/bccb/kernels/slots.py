@@ -67,7 +67,10 @@ def gain_of(y: float) -> float:
 
 @jit
 def learn_amount(amounts: Any, user: int, z: Floats, arm: int, y: float) -> None:
-    """Learn the amount of a conversion; nothing where there was none."""
+    """Learn the amount of a conversion; nothing where there was none.
+
+    ``user`` is the number of the decision, by which it can be corrected, or 0.
+    """
 
 
 @jit
