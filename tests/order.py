@@ -19,7 +19,7 @@ def in_order(items: list[pytest.Item], processes: int) -> list[pytest.Item]:
     together: dict[pytest.Collector | None, list[pytest.Item]] = {}
     for item in items:
         if mark := item.get_closest_marker("slow_first"):
-            seconds[item] = mark.args[0] if mark.args else 1.0
+            seconds[item] = mark.args[0] if mark.args else mark.kwargs.get("seconds", 1.0)
             sharing = item.getparent(pytest.Package) or item.getparent(pytest.Module)
             together.setdefault(sharing, []).append(item)
     slow = [(sum(seconds[item] for item in group), group) for group in together.values()]

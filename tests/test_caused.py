@@ -10,6 +10,7 @@ import bccb
 from bccb.data.world import simulate_world
 from bccb.errors import InputError, StateError
 from bccb.evaluate.live import live
+from bccb.intervals import Interval
 from bccb.measured import Measure
 from bccb.policy import Policy, from_bytes
 
@@ -130,6 +131,25 @@ def test_without_posterior_or_random_decisions_it_says_so() -> None:
     driven(measured_only, 100)
     assert measured_only.caused().measured is None
     assert measured_only.caused().estimated is not None
+
+
+def test_in_money_nothing_is_estimated_before_the_first_amount() -> None:
+    """A conversion may be worth a cent or a thousand."""
+    policy = bccb.make(budget=100, horizon=300, features=2, seed=1, outcome="amount", window=9.0)
+    assert policy.caused().estimated == Interval(0.0, 0.0, 0.0)  # nobody was treated
+    decisions = policy.decide_many(np.zeros((200, 2)), np.full(200, 0.5), at=1.0)
+    treated = [decision for decision in decisions if decision.action]
+    for decision in decisions:
+        policy.observe(decision, 0.0, at=1.0) if decision is not treated[0] else None
+    assert policy.caused().estimated is None
+    with pytest.raises(StateError, match="knows no amount yet"):
+        policy.explain(np.zeros((200, 2)))
+    policy.observe(treated[0], 50.0, at=1.0)
+    first = policy.caused().estimated
+    assert first is not None
+    assert first.low < first.value < first.high
+    policy.correct(treated[0], 0.0, at=2.0)  # it was sent back: as before it
+    assert policy.caused().estimated is None
 
 
 def test_a_policy_that_adopts_another_has_treated_nobody() -> None:

@@ -355,6 +355,39 @@ def test_a_fit_is_refused_where_its_corrections_are_no_longer_known(later: str) 
         assert same(policy, twin)
 
 
+@compiled
+@pytest.mark.parametrize("name", ["pooled-bayes", "pooled-trees"])
+def test_orders_that_come_back_late_leave_what_was_caused_right(name: str) -> None:
+    """Four in ten of both arms alike, long after they were learned, many in the very end."""
+    users, delay, estimates, truths = 6_000, 3_000, [], []
+    for seed in range(2):
+        draw = np.random.default_rng((seed, 9))
+        xs, costs = draw.normal(size=(users, 4)), draw.uniform(0.2, 1.2, users)
+        base = 0.6 * xs[:, 0] - 0.3 * xs[:, 1]
+        rates = 1.0 / (1.0 + np.exp(-np.column_stack((base, base + 0.5 + 0.4 * xs[:, 2]))))
+        converts, returned = draw.random((users, 2)) < rates, draw.random(users) < 0.4
+        size: dict[str, Any] = {"horizon": users, "features": 4, "seed": seed, "window": 1e6}
+        policy = bccb.make(name, budget=1_500, **size)
+        decisions, arms = [], np.zeros(users, np.int64)
+        for i in range(users):
+            decisions.append(policy.decide(xs[i], float(costs[i]), at=float(i)))
+            arms[i] = decisions[i].action
+            policy.observe(decisions[i], float(converts[i, arms[i]]), at=float(i))
+            back = i - delay
+            if back >= 0 and returned[back] and converts[back, arms[back]]:
+                policy.correct(decisions[back], 0.0, at=float(i))
+        for i in range(users - delay, users):
+            if returned[i] and converts[i, arms[i]]:
+                policy.correct(decisions[i], 0.0, at=float(users))
+        estimated = policy.caused().estimated
+        assert estimated is not None
+        truth = 0.6 * (rates[:, 1] - rates[:, 0])[arms > 0].sum()
+        assert estimated.low < truth < estimated.high
+        estimates.append(estimated.value)
+        truths.append(truth)
+    assert np.mean(estimates) == pytest.approx(np.mean(truths), rel=0.4)
+
+
 def test_a_fit_whose_result_never_comes_keeps_no_more_corrections_than_a_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -19,18 +19,18 @@ class Caused:
     first ``measured_users`` users: up to the first whose decision was neither observed nor
     cancelled, and whose window, if there is one, has not ended.
 
-    Either is None where the policy cannot tell: without a posterior, or without decisions at
-    random. Nothing is measured, either, while nobody counts, and where ``losses`` outcomes are
-    below 0, which would count as 0 without a model. Until ``needed`` users were treated, the
-    measured interval excludes next to nothing, and its value is not worth showing. ``value``,
-    ``low`` and ``high`` are those of the estimate, or of the measurement where there is no
-    estimate.
+    Either is None where the policy cannot tell: without a posterior (in money, also before the
+    first amount), or without decisions at random. Nothing is measured, either, while nobody
+    counts, and where ``losses`` outcomes are below 0, which would count as 0 without a model. Until
+    ``needed`` users were treated, the measured interval excludes next to nothing, and its value is
+    not worth showing. ``value``, ``low`` and ``high`` are those of the estimate, or of the
+    measurement where there is no estimate.
     """
 
     estimated: Interval | None
     measured: Interval | None
     measured_users: int
-    needed: int = 0  # treated users, where fewer count; otherwise 0
+    needed: int = 0  # users to be treated before anything is measured; 0 once they were
     losses: int = 0  # outcomes below 0
 
     @classmethod
@@ -50,8 +50,9 @@ class Caused:
         best = self.estimated or self.measured
         if best is None:
             raise StateError(
-                "this policy cannot tell what it caused: its model has no uncertainty, and no "
-                "decisions are made at random; use pooled-trees, or evaluate its log"
+                "this policy cannot tell what it caused: its model has no uncertainty (or knows no "
+                "amount yet), and no decisions are made at random; use pooled-trees, or evaluate "
+                "its log"
             )
         return best
 

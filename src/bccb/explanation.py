@@ -132,6 +132,10 @@ def _check(machine: Machine) -> None:
         )
     if machine.parameters["lift_spread"] < FIXED:
         raise StateError(f"{machine.name} takes the effect of a treatment as given: it learns none")
+    if not machine.knows_amounts:
+        raise StateError(
+            f"{machine.name} knows no amount yet: the first conversion says what one is worth"
+        )
 
 
 # Users

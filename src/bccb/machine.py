@@ -15,6 +15,7 @@ from bccb.fitting import MOST_CORRECTIONS, Correction, FitJob, Fitted, Refitting
 from bccb.intervals import Interval
 from bccb.kernels import counts as count
 from bccb.kernels.amount_errors import joint_covariance
+from bccb.kernels.amounts import AMOUNTS
 from bccb.kernels.store import NUMBER, USER
 from bccb.kernels.users import first_refused, refusal
 from bccb.money import MICROS
@@ -38,12 +39,16 @@ class Steps(NamedTuple):
 
 
 class Effects(NamedTuple):
-    """The effects of a treatment on n users, by a model with D weights."""
+    """The effects of a treatment on n users, by a model with D parameters.
+
+    They are the weights; in money also those of
+    :func:`~bccb.kernels.amount_errors.joint_covariance`.
+    """
 
     effects: Floats  # (n,)
     slopes: Floats  # (n,), of the rate without treatment in its logit
-    gradients: Floats  # (n, D), of the effects in the weights
-    covariance: Floats  # (D, D), of the weights
+    gradients: Floats  # (n, D), of the effects in the parameters
+    covariance: Floats  # (D, D), of the parameters
 
 
 class Machine(State):
@@ -188,13 +193,26 @@ class Machine(State):
     # What was caused
 
     def estimated(self) -> Interval | None:
-        """What the treatments caused, by the posterior; None where the estimator has none."""
+        """What the treatments caused, by the posterior; None where it is not known.
+
+        Without a posterior it never is; in money not before the first amount.
+        """
         if not self.composition.has_posterior:
             return None
         sample = self.sample()
-        if sample is None:
+        if sample is None or self.treated == 0:
             return Interval(0.0, 0.0, 0.0)
+        if not self.knows_amounts:
+            return None
         return self.estimate(sample.x, sample.arm, self.treated or 0)
+
+    @property
+    def knows_amounts(self) -> bool:
+        """Whether it is known what a conversion brings; without amounts, one conversion."""
+        if not self.composition.amounts:
+            return True
+        amounts = self.memory[self.counts[count.AT_AMOUNTS] : self.counts[count.END]]
+        return bool(AMOUNTS.view(amounts, self.features, self.treatments).noise[0] > 0.0)
 
     def estimate(self, xs: Floats, arms: Floats, users: int) -> Interval:
         """The effects of treatments ``arms`` on ``users`` users, for whom a sample ``xs`` stands.

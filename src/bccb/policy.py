@@ -235,6 +235,7 @@ class Policy(Tracker):
         if self._measure is not None:
             alone = 1.0 if decision.action > 0 else self.probability(decision._trace, 0)
             self._measure.correct(decision.number, decision.action > 0, was, y, alone)
+        self._fit_if_due()
 
     def cancel(self, decision: Decision, *, at: float | None = None) -> None:
         """Undo a decision that was not carried out: its money returns and nothing is learned.

@@ -80,6 +80,19 @@ def test_what_it_cannot_tell_it_asks_for(tmp_path: Path) -> None:
     )
 
 
+def test_amounts_may_be_in_any_column_that_is_mostly_0(tmp_path: Path) -> None:
+    path = tmp_path / "trial.csv"
+    draw = np.random.default_rng(0)
+    values: dict[str, Any] = {"arm": draw.choice(["control", "mail"], 2_000)}
+    values |= {"paid": np.where(draw.random(2_000) < 0.1, draw.choice([0.5, 1.0], 2_000), 0.0)}
+    pl.DataFrame(values | {"age": draw.integers(18, 90, 2_000)}).write_csv(path)
+    done = bccb("check", path, "--kind", "amount", "--cost", "0.5")
+    assert done.returncode == 2
+    assert "Run it again with --outcome COL, one of: paid." in " ".join(done.stdout.split())
+    done = bccb("check", path, "--kind", "amount", "--cost", "0.5", "--outcome", "paid")
+    assert "--outcome paid --kind amount" in done.stdout.splitlines()[-1]
+
+
 def test_a_file_that_tells_its_columns_needs_no_options(tmp_path: Path) -> None:
     path = tmp_path / "log.parquet"
     assert bccb("simulate", path, "--users", 2_000).returncode == 0

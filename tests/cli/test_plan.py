@@ -128,7 +128,7 @@ def test_it_says_what_treating_does_to_amounts(ratio: Interval, words: str) -> N
     made = Plan(1_000.0, 20_000, Target(0.05, 0.01), False, (OUTLOOK,), AT_ONCE, worth)
     said = " ".join(plan_remarks(made))
     assert words in said
-    assert "losses are 10.0% of the sum of amounts" in said
+    assert "losses are 10.0% of gains and losses together" in said
     assert "Measuring needs a bound" not in said
 
 
@@ -151,10 +151,12 @@ def test_a_plan_that_cannot_keep_its_cap_says_so(caused: float, said: str) -> No
 
 def test_losses_that_treatment_brings_are_said_and_nothing_is_measured() -> None:
     worth = AssumedAmounts(25.0, 0.8, 120.0, lost=0.1, lost_treated=0.4)
-    outlook = replace(OUTLOOK, caused=-12.0, measured=None, shown=None)
-    made = Plan(1_000.0, 20_000, Target(0.05, 0.01), False, (outlook,), AT_ONCE, worth)
+    usual = replace(OUTLOOK, caused=-12.0)  # measured: none of its amounts was below 0
+    larger = replace(OUTLOOK, measured=None, shown=None, has_losses=True)
+    outlooks = (usual, larger)
+    made = Plan(1_000.0, 20_000, Target(0.05, 0.01), False, outlooks, AT_ONCE, worth)
     assert (
-        "losses are 10.0% of the sum of amounts without treatment, and 40.0% with it"
+        "losses are 10.0% of gains and losses together without treatment, and 40.0% with it"
         in " ".join(plan_remarks(made))
     )
     first, second = plan_lines(made)

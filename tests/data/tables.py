@@ -32,3 +32,4 @@ def assert_same(one: Log, other: Log) -> None:
         np.testing.assert_array_equal(getattr(one, field), getattr(other, field), err_msg=field)
     assert one.feature_names == other.feature_names
     assert one.treatment_names == other.treatment_names
+    assert (one.kind, one.charge) == (other.kind, other.charge)

@@ -50,6 +50,7 @@ def logs(draw: st.DrawFn) -> Log:
         known_shares=draw(st.none() | st.just(np.full(treatments + 1, 1 / (treatments + 1)))),
         effects=matrix(treatments, -1, 1) if draw(st.booleans()) else None,
         probabilities=matrix(1, 1e-9, 1)[:, 0] if draw(st.booleans()) else None,
+        charge=draw(st.sampled_from(["", "treatment", "conversion"])),
     )
 
 

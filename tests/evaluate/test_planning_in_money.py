@@ -177,7 +177,13 @@ def test_losses_that_do_not_clearly_differ_are_the_same_for_all() -> None:
     assert worth is not None
     assert worth.lost == worth.lost_treated == pytest.approx(0.2, abs=0.07)
     made = plan(40, 800, trial=trial, seeds=[1])
+    assert made.has_losses
     assert made.enough is None
+
+
+def test_without_any_conversion_in_money_it_asks_for_more_users() -> None:
+    with pytest.raises(InputError, match="nobody converts in any of the simulated campaigns"):
+        plan(1, 100, Target(1e-6, 1e-6), amount=25.0, seeds=[1])
 
 
 def test_a_share_costs_a_part_of_what_comes_in() -> None:

@@ -166,6 +166,20 @@ def test_a_fit_is_due_first_after_some_outcomes_then_after_twice_as_many() -> No
     assert [*due, fit_is_due(store)] == [False, True, False, True]
 
 
+def test_a_tenth_of_the_conversions_corrected_makes_a_fit_due() -> None:
+    store = view_store(np.zeros(STORE.size(0, 1)), 0, 1)
+    for user in range(1, 2_001):
+        keep_in_store(store, 42, user, np.empty(0), user % 2, float(user % 10 == 0), 1.0)
+        note_learned(store, 1.0)
+    store.first[0], store.tried[0] = 100.0, 2_000.0
+    for user in range(10, 200, 10):
+        assert not fit_is_due(store)
+        correct_in_store(store, 42, user, np.empty(0), user % 2, 1.0, 0.0)
+    for user in range(200, 220, 10):
+        correct_in_store(store, 42, user, np.empty(0), user % 2, 1.0, 0.0)
+    assert fit_is_due(store)
+
+
 def test_what_is_used_makes_the_whole_again() -> None:
     memory = empty(3, 1)
     store = view_store(memory, 3, 1)

@@ -337,6 +337,7 @@ def test_caused_value_and_the_return_on_spend_are_those_of_the_policy(service: S
     assert caused["measured"]["high"] <= 500.0 * shown["treated"]
     assert caused["measured_users"] == 60
     assert caused["not_measured"] is None
+    assert caused["measurable"]
     returned = caused["return_on_spend"]
     for end in ("value", "low", "high"):
         assert returned[end] == pytest.approx(caused["estimated"][end] / float(shown["spent"]))
@@ -360,6 +361,7 @@ def test_without_a_largest_amount_nothing_is_measured_and_the_reason_is_given(
     caused = service.campaign(lived(service, outcome={"kind": "amount"}))["caused"]
     assert caused["measured"] is None
     assert '"largest": "500.00"' in caused["not_measured"]
+    assert not caused["measurable"]
     assert caused["estimated"] is not None
 
 

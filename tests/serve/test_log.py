@@ -12,7 +12,7 @@ from typing import Any
 import polars
 import pytest
 
-from bccb.data import read_log
+from bccb.data import Columns, read_log
 from bccb.data.schema import METADATA_KEY
 from bccb.errors import InputError
 from bccb.evaluate.charged import payment_for
@@ -162,6 +162,8 @@ def test_a_log_tells_how_it_was_charged_and_nothing_else_is_taken(
     for charge, share in (("conversion", None), ("conversion", 0.3)):
         with pytest.raises(InputError, match="as in this log: --charge conversion --share 0.2"):
             payment_for(log, charge, share=share)
+    with pytest.raises(InputError, match="the treatments of this log were charged by that"):
+        read_log(path, Columns(outcome="price"))
 
 
 @pytest.mark.parametrize(
@@ -172,12 +174,13 @@ def test_a_log_tells_how_it_was_charged_and_nothing_else_is_taken(
             "treatment",
             "'conversion, treatment', but must be the same in all rows: evaluate",
         ),
+        ("conversion", None, "None, but must be given in every row"),
         ("conversion, share x", "conversion, share x", 'but must be "treatment", "conversion" or'),
         ("conversion, share 2", "conversion, share 2", 'but must be "treatment", "conversion" or'),
     ],
 )
 def test_a_log_that_does_not_tell_how_it_was_charged_is_refused(
-    service: Service, tmp_path: Path, first: str, rest: str, message: str
+    service: Service, tmp_path: Path, first: str, rest: str | None, message: str
 ) -> None:
     campaign = service.open(charge="conversion", treatments=["email", "call"])["id"]
     for number in range(40):

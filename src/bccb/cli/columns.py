@@ -139,6 +139,10 @@ def read_with_notes(path: Path, columns: Columns | None) -> Log:
     return reading.log
 
 
+def _has_fractions(log: Log) -> bool:
+    return bool(((log.outcomes > 0.0) & (log.outcomes < 1.0)).any())
+
+
 def print_notes(reading: Reading, columns: Columns | None) -> None:
     """Print how a log was read, and warn where its arms do not look randomised or where a feature
     alone tells the outcome.
@@ -146,7 +150,7 @@ def print_notes(reading: Reading, columns: Columns | None) -> None:
     log, unfinished = reading.log, reading.unfinished
     if reading.outcome_values:
         notes.print(outcome_note(reading.outcome_values))
-    elif not log.amounts and ((log.outcomes > 0.0) & (log.outcomes < 1.0)).any():
+    elif not (log.amounts or reading.kind_told) and _has_fractions(log):
         notes.print(fractions_note(_outcome_of(columns)), style="yellow", soft_wrap=True)
     if log.amounts:
         notes.print(amounts_note(_outcome_of(columns), log), highlight=False, soft_wrap=True)

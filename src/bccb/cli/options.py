@@ -121,8 +121,8 @@ CostCap = Annotated[
     typer.Option(
         "--cost-cap",
         metavar="MONEY",
-        help="Buy nothing that is expected to cost more per conversion, or per unit of value; "
-        "money may be left.",
+        help="Buy nothing that is expected to cost more than this per conversion, or per unit of "
+        "value; money may be left over.",
         callback=_check_cap,
     ),
 ]

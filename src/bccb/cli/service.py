@@ -25,8 +25,8 @@ CostCap = Annotated[
     float | None,
     typer.Option(
         "--cost-cap",
-        help="Buy nothing that is expected to cost more per conversion, or per unit of value; "
-        "money may be left.",
+        help="Buy nothing that is expected to cost more than this per conversion, or per unit of "
+        "value; money may be left over.",
     ),
 ]
 Share = Annotated[

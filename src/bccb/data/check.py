@@ -110,7 +110,7 @@ def _find_arm(look: Look, given: Columns) -> Arm | None:
 
 def _find_outcome(look: Look, arm: Arm | None, given: Columns) -> Floats | None:
     """The outcomes of all rows, if there is no question about them."""
-    role = look.answer(find_outcome(look.rest, arm, given.outcome))
+    role = look.answer(find_outcome(look.rest, arm, given.outcome, given.kind or ""))
     if role is None:
         return None
     look.take(role)

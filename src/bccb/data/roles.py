@@ -160,11 +160,16 @@ def find_control(arm: Arm, given: str, paid: Floats | None) -> Arm | Question:
     return Question("--control VALUE", values, text)
 
 
-def find_outcome(columns: list[Profile], arm: Arm | None, given: str) -> Role | Question:
+def find_outcome(
+    columns: list[Profile], arm: Arm | None, given: str, kind: str = ""
+) -> Role | Question:
     """The column with the outcome: the deepest of those whose names say so."""
     if given:
         named(columns, "--outcome", given)
         return Role(given, "outcome", "given", "given with --outcome")
+    if kind == Kind.AMOUNT:
+        listed = tuple(column.name for column in columns if is_mostly_nothing(column))
+        return Question("--outcome COL", listed, "amounts may be in any column that is mostly 0")
     possible = [column for column in columns if _may_be_outcome(column, arm)]
     for names, confidence in ((words.OUTCOME, "clear"), (words.MAYBE_OUTCOME, "likely")):
         found = [column for column in possible if words.has(column.name, names)]
@@ -194,7 +199,12 @@ def is_money(column: Profile) -> bool:
         return False
     if words.is_after(column.name) or not words.has(column.name, words.MONEY):
         return False
-    return bool(np.mean(column.numbers() == 0.0) >= MOSTLY)
+    return is_mostly_nothing(column)
+
+
+def is_mostly_nothing(column: Profile) -> bool:
+    """Whether it has numbers, most of them 0."""
+    return column.kind == "number" and bool(np.mean(column.numbers() == 0.0) >= MOSTLY)
 
 
 def brought(column: Profile, outcomes: Floats) -> bool:

@@ -17,6 +17,7 @@ from bccb.outcome import kind_of
 from bccb.types import Ints, Log
 
 MOST_LISTED = 20  # names in one error message
+CHARGED_ON = "charged_on"  # the column that says how treatments were charged, in written logs
 OPTIONAL = ("probability", "status", "charge", "positive")  # names that a log may do without
 LISTS = ("features", "treatments", "excluded", "effects")  # of names
 # A column, a number for all users, one of them for each treatment, or the paper's costs
@@ -248,6 +249,7 @@ def columns_of(log: Log) -> Columns:
         shares=() if log.known_shares is None else tuple(log.known_shares.tolist()),
         probability=None if log.probabilities is None else "probability",
         kind=str(log.kind),
+        charge=CHARGED_ON if log.charge else None,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bccb.data.schema import Columns, cost_columns
+from bccb.data.schema import CHARGED_ON, Columns, cost_columns
 from bccb.outcome import Kind
 
 # The log's own columns, by polars' names of their types; features and costs stand between them
@@ -20,7 +20,7 @@ OWN = {
 }
 SHADOW = {"proposed": "String", "proposed_probability": "Float64"}
 AMOUNTS = {"outcome_kind": "String"}  # which says so, in every row
-CHARGED = {"charged_on": "String"}  # likewise, where costs are charged on conversion
+CHARGED = {CHARGED_ON: "String"}  # likewise, where costs are charged on conversion
 CONTROL = "control"
 
 
@@ -47,7 +47,7 @@ def service_columns(
         excluded=tuple(name for name in own if name not in roles),
         probability=None if shadow else "probability",
         status="status",
-        charge="charged_on" if charged else None,
+        charge=CHARGED_ON if charged else None,
         kind=str(Kind.AMOUNT if amounts else Kind.CONVERSION),
     )
 
@@ -68,5 +68,5 @@ def recognised(present: Sequence[str]) -> Columns | None:
     costs = cost_columns(treatments or ("",))
     own = {*OWN, *SHADOW, *AMOUNTS, *CHARGED, *costs}
     features = tuple(name for name in present if name not in own)
-    kinds = (name in present for name in ("proposed", "outcome_kind", "charged_on"))
+    kinds = (name in present for name in ("proposed", "outcome_kind", CHARGED_ON))
     return service_columns(features, treatments, costs, *kinds)

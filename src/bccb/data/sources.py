@@ -146,6 +146,9 @@ def merged(given: Columns, stored: Columns | None) -> Columns:
         if same_control and given.treatments in ((), stored.treatments):
             kept |= {name: getattr(stored, name) for name in ("treatments", "shares", "cost")}
             kept |= {"effects": stored.effects}
+    if stored.charge is not None and given.outcome not in ("", stored.outcome):
+        allowed = f"{stored.outcome!r}: the treatments of this log were charged by that"
+        raise InputError("outcome", given.outcome, allowed)
     if given.outcome in ("", stored.outcome):
         kept |= {"outcome": stored.outcome, "status": stored.status, "positive": stored.positive}
         kept |= {"kind": stored.kind, "charge": stored.charge}

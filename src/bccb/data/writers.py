@@ -32,6 +32,7 @@ def write_log(log: Log, path: FilePath) -> None:
         parts |= zip(columns.effects, log.effects.T, strict=True)
     if log.probabilities is not None:
         parts |= zip(columns.probability_columns, [log.probabilities], strict=True)
+    parts |= {name: [log.charge] * log.users for name in columns.charge_columns}
     frame = polars.DataFrame(parts)
     with written_whole(target) as draft:
         try:

@@ -160,11 +160,27 @@ def learn_estimator(estimator: State, z: Floats, arm: int, a: float, b: float) -
             add_scaled_row(column, r[j], S, at + j)
         eta_0 += span_dot(theta, at, r)
         note_treated(estimator, arm - 1, b, sigmoid(eta_0), sigmoid(base))
+    if b == 0.0:
+        hold_slopes(S, column, u.shape[0], q)
     s = span_dot(column, 0, u) + (span_dot(column, at, r) if arm > 0 else 0.0)
     p = sigmoid(mode(eta_0, s, a, b))
     h = b * p * (1.0 - p)
     move(theta, S, column, a - b * p, h / (1.0 + h * s))
     learn_variances(estimator, seen)
+
+
+@jit
+def hold_slopes(S: Floats, column: Floats, m: int, q: int) -> None:
+    """Let a step leave alone how the lifts depend on the base score.
+
+    For corrections: the base score is not what it was when the outcome was learned. Where many
+    orders come back late it has fallen for everybody, and steps along its change would add up to a
+    slope that no outcome has shown.
+    """
+    for place in range(m + (m - 1) // 2, S.shape[0], q):
+        share = column[place] / S[place, place]
+        for i in range(column.shape[0]):
+            column[i] -= share * S[i, place]
 
 
 @jit

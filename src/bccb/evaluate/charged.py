@@ -33,8 +33,8 @@ def payment_for(
 ) -> Payment:
     """How the treatments of a log are paid for; checked: a share is one of an amount.
 
-    A log of the service says how its treatments were charged. That is used where ``charge`` is the
-    default, ``"treatment"``; another one that differs is refused.
+    A log of the service says how its treatments were charged. It is used unless a charge or a share
+    is given; one that contradicts it is refused.
     """
     if log.charge and charge == TREATMENT and share is None:
         charge, _, share = payment_in(log.charge)

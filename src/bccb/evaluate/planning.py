@@ -57,9 +57,10 @@ class Campaign(NamedTuple):
     caused: float  # the truth
     spend: float
     treated: int
-    estimated: Interval
+    estimated: Interval | None  # None where nobody converted, in money
     measured: Interval | None  # None where some amounts are below 0
-    needed: int  # treated users to measure anything, where there are fewer; otherwise 0
+    needed: int  # users to be treated before anything is measured; 0 once they were
+    losses: int  # amounts below 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,8 @@ class Outlook:
     estimated_reach: float  # half the width of the interval
     measured: Interval | None  # None where some amounts are below 0, or too few are treated
     shown: float | None  # the share of campaigns whose measured interval excludes 0, likewise
-    needed: int = 0  # treated users to measure anything, where campaigns have fewer; otherwise 0
+    needed: int = 0  # users to be treated before anything is measured; 0 once they were
+    has_losses: bool = False  # whether some amounts are below 0
 
     @property
     def return_on_spend(self) -> float | None:
@@ -103,7 +105,7 @@ class Plan:
     @property
     def has_losses(self) -> bool:
         """Whether some amounts are below 0, so that nothing is measured in some campaigns."""
-        return any(each.measured is None and not each.needed for each in self.outlooks)
+        return any(each.has_losses for each in self.outlooks)
 
     @property
     def usual(self) -> Outlook:
@@ -170,7 +172,7 @@ def plan(
         done.append(campaign)
         if progress is not None:
             progress(len(done), len(tasks), f"reserve {campaign.reserve:g}")
-    outlooks = tuple(_outlook([c for c in done if c.reserve == each]) for each in RESERVES)
+    outlooks = tuple(_outlook([c for c in done if c.reserve == each], users) for each in RESERVES)
     used = assumed.target or _usual_target(min(users, SHOWN), seeds[0])
     return Plan(budget, users, used, trial is None, outlooks, payment, assumed.worth, assumed.cost)
 
@@ -229,8 +231,7 @@ def _campaign(
     rows = np.flatnonzero(actions)
     caused = float((values[rows, actions[rows]] - values[rows, 0]).sum())
     found = policy.caused()
-    assert found.estimated is not None
-    known = found.estimated, found.measured, found.needed
+    known = found.estimated, found.measured, found.needed, found.losses
     return Campaign(reserve, caused, policy.spent, len(rows), *known)
 
 
@@ -256,8 +257,11 @@ def _policy(
     )
 
 
-def _outlook(campaigns: Sequence[Campaign]) -> Outlook:
+def _outlook(campaigns: Sequence[Campaign], users: int) -> Outlook:
     caused = np.array([each.caused for each in campaigns])
+    estimated = [each.estimated for each in campaigns if each.estimated is not None]
+    if not estimated:
+        raise InputError("users", users, "more: nobody converts in any of the simulated campaigns")
     measured = [each.measured for each in campaigns if each.measured is not None]
     ends = np.array([(each.value, each.low, each.high) for each in measured])
     needed = max(each.needed for each in campaigns)
@@ -268,10 +272,9 @@ def _outlook(campaigns: Sequence[Campaign]) -> Outlook:
         deviation=float(caused.std(ddof=1)) if len(caused) > 1 else None,
         treated=float(np.mean([each.treated for each in campaigns])),
         spend=float(np.mean([each.spend for each in campaigns])),
-        estimated_reach=float(
-            np.mean([0.5 * (each.estimated.high - each.estimated.low) for each in campaigns])
-        ),
+        estimated_reach=float(np.mean([0.5 * (each.high - each.low) for each in estimated])),
         measured=Interval(*ends.mean(axis=0).tolist()) if known else None,
         shown=float(((ends[:, 1] > 0.0) | (ends[:, 2] < 0.0)).mean()) if known else None,
         needed=needed,
+        has_losses=any(each.losses for each in campaigns),
     )

@@ -29,6 +29,7 @@ from bccb.types import MOST_FEATURE, Flags, Floats, Ints
 
 ROWS, FEWEST_ROWS, MOST_NUMBERS = 65_536, 4_096, 1 << 20  # fewer rows with very many features
 MORE = 2.0  # times as many outcomes before the next fit
+CORRECTED = 0.1  # share of conversions: after as many corrections the next fit is due, too
 STORED = (1 << 20) + 2  # the lane of the draws, beyond that of the sample
 NUMBER, USER, ARM, GAIN, WEIGHT, FEATURES = range(6)  # columns of a row
 
@@ -38,7 +39,7 @@ class Store(NamedTuple):
 
     first: Annotated[Floats, "1"]  # outcomes before the first fit
     learned: Annotated[Floats, "1"]  # outcomes: the sum of all weights b
-    tried: Annotated[Floats, "1"]  # how many they were at the last fit, made or not possible
+    tried: Annotated[Floats, "1"]  # how many they were at the last fit, less what corrections take
     fits: Annotated[Floats, "1"]  # that were made
     last: Annotated[Floats, "1"]  # the running number of the newest row, kept or not
     rows: Annotated[Floats, "1"]  # that are kept
@@ -75,7 +76,7 @@ def note_learned(store: Store, b: float) -> None:
 
 
 def is_due(store: Store) -> bool:
-    """Whether twice as many outcomes were learned as at the last fit."""
+    """Whether twice as many outcomes were learned as at the last fit, or many were corrected."""
     return bool(store.learned[0] >= max(store.first[0], MORE * store.tried[0]))
 
 
@@ -129,6 +130,7 @@ def correct_in_store(
     first stratum is kept, a new row stands for such users: its draw is beyond that share.
     """
     before, after = 1 if was > 0.0 else 0, 1 if a > 0.0 else 0
+    hasten(store)
     for i in range(int(store.rows[0])):
         row = store.row[i]
         if row[USER] == user:
@@ -143,6 +145,16 @@ def correct_in_store(
         while stays(seed, int(store.last[0]) + 1, store.halved[arm, before]):
             store.last[0] += 1.0  # the draw of one whose row would have been kept
         keep_in_store(store, seed, user, x, arm, a, 1.0)
+
+
+@jit
+def hasten(store: Store) -> None:
+    """Let a correction bring the next fit nearer, which learns rows as they are now."""
+    conversions = 0.0
+    for k in range(store.kept.shape[0]):
+        conversions += store.kept[k, 1] * 2.0 ** store.halved[k, 1]
+    nearer = (1.0 - 1.0 / MORE) * store.learned[0] / (CORRECTED * max(conversions, 1.0))
+    store.tried[0] = max(store.tried[0] - nearer, 0.0)
 
 
 @jit

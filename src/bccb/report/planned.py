@@ -15,11 +15,13 @@ MISSED = 1.1  # times the cap: what costs more does not keep it
 def plan_lines(plan: Plan) -> list[str]:
     """What to expect of a campaign, how well it will be known, and what would show it."""
     usual, enough = plan.usual, plan.enough
-    measured = f"; measured by random decisions alone, about {_measured(plan, usual)}"
+    measured = ""
+    if usual.measured is not None and not plan.has_losses:
+        measured = f"; measured by random decisions alone, about {_measured(plan, usual)}"
     lines = [
         f"With {plan.budget:,.15g} for {plan.users:,} users {DEFAULT} is expected to cause "
         f"{_caused(plan, usual)}. At the end the estimate will be known to "
-        f"± {_end(plan, usual.estimated_reach)}{measured if usual.measured else ''}."
+        f"± {_end(plan, usual.estimated_reach)}{measured}."
     ]
     lines += payment_lines(plan.payment, [(DEFAULT, plan.budget, usual.spend)], plan.kind)
     lines += _above_the_cap(plan)
@@ -47,7 +49,8 @@ def plan_lines(plan: Plan) -> list[str]:
         lines.append(
             f"With reserve={enough.reserve:g} the measured interval excludes 0 in "
             f"{enough.shown or 0.0:.0%} of campaigns; that costs {_figure(plan, lost)} of the "
-            f"{_figure(plan, usual.caused)}{'' if _in_money(plan) else ' conversions'}."
+            f"{'value of ' if _in_money(plan) else ''}{_figure(plan, usual.caused)}"
+            f"{'' if _in_money(plan) else ' conversions'}."
         )
     return lines
 
@@ -129,7 +132,7 @@ def _worth_lines(worth: AssumedAmounts, simulated: bool) -> list[str]:
         apart = worth.lost_treated != worth.lost
         treated = f" without treatment, and {worth.lost_treated:.1%} with it" if apart else ""
         lines.append(
-            f"As in your trial, losses are {worth.lost:.1%} of the sum of amounts{treated}."
+            f"As in your trial, losses are {worth.lost:.1%} of gains and losses together{treated}."
         )
     if worth.ratio is not None:
         ratio = worth.ratio

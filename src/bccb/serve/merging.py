@@ -169,7 +169,8 @@ def _caused(cells: Sequence[wire.Campaign]) -> wire.Caused | None:
         measured_users=sum(each.measured_users for each in known),
         return_on_spend=_times(estimated, 1.0 / out) if estimated and out else None,
         not_measured=next((each.not_measured for each in known if each.not_measured), None),
-        too_few=few and f"{few} This takes so many in each of the {len(cells)} cells.",
+        measurable=all(each.measurable for each in known),
+        too_few=few and f"{few} Each of the {len(cells)} cells needs as many.",
     )
 
 

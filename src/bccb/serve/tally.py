@@ -155,7 +155,7 @@ class Tally:
         return wilson(self.conversions[arm] / n, n)
 
     def value_per_user(self, arm: int, pending: float = 0.0) -> Interval | None:
-        """The amount that a user of an arm brings, counted as in :meth:`rate`; None where it is."""
+        """The amount that a user of an arm brings, counted as in :meth:`rate`, or None as there."""
         value = self.value(arm)
         if value is None or self.rate(arm, pending) is None:
             return None

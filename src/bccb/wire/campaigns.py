@@ -127,8 +127,8 @@ class CampaignRequest(Body):
     cost_cap: Annotated[
         MoneyText | None,
         Meta(
-            description="Nothing is bought that is expected to cost more for one more conversion, "
-            "or one more unit of value where outcomes are amounts: the price never falls below "
+            description="The most that one more conversion, or one more unit of value where "
+            "outcomes are amounts, may be expected to cost: the price never falls below "
             "1 / cost_cap, and money is left over rather than spent on less."
         ),
     ] = None
@@ -162,7 +162,7 @@ class Caused(Answer, frozen=True):
         Meta(
             description="The effects that the model has learned, summed over all treated users: "
             "narrow, and as good as the model. Null where the policy's model has no uncertainty, "
-            "and in campaigns that began with an older version."
+            "in campaigns that began with an older version, and in money before the first amount."
         ),
     ]
     measured: Annotated[
@@ -195,6 +195,13 @@ class Caused(Answer, frozen=True):
             "below 0, or nobody counts yet; otherwise null."
         ),
     ] = None
+    measurable: Annotated[
+        bool,
+        Meta(
+            description="False where nothing will ever be measured, because amounts have no "
+            "largest one or some are below 0."
+        ),
+    ] = True
     too_few: Annotated[
         str | None,
         Meta(

@@ -8,7 +8,7 @@ import { countOf, isInMoney } from "./units.js";
 const UNKNOWN = "not known yet";
 const SHADOW = "not known in shadow";
 const TOO_FEW = "too few users yet";
-const NOTHING = { estimated: null, measured: null, measured_users: 0, return_on_spend: null, not_measured: null, too_few: null };
+const NOTHING = { estimated: null, measured: null, measured_users: 0, return_on_spend: null, not_measured: null, measurable: true, too_few: null };
 let chart = null; // made when first shown: it needs a width
 let range = 1; // of the axis, by which the chart rounds
 
@@ -26,9 +26,10 @@ function show(name, interval, placeholder, format, hidden = false) {
   byId(`${name}-range`).hidden = !known;
 }
 
-function meaning(estimated, shadow, inMoney) {
+function meaning(estimated, shadow, inMoney, conversions) {
   const what = inMoney ? "Value" : "Conversions";
   if (shadow) return "A shadow campaign treats nobody, so it has caused nothing.";
+  if (estimated === null && inMoney && conversions === 0) return "Nobody has converted yet, so it is not known what a conversion brings.";
   if (estimated === null) return "The model of this policy does not know how sure it is, or the campaign began with an older version: read the measured figure.";
   if (estimated.low > 0) return `${what} that would not have been without the treatments, as far as the model is right.`;
   if (estimated.high < 0) return `The treatments seem to have cost ${what.toLowerCase()}.`;
@@ -44,17 +45,16 @@ function difference({ measured, measured_users: users, not_measured: reason, too
 function showFigures({ campaign }) {
   const shadow = campaign.mode === "shadow";
   const inMoney = isInMoney(campaign);
-  const { estimated, measured, return_on_spend: returned, not_measured: reason, too_few: few } = campaign.caused ?? NOTHING;
-  const never = reason !== null && reason.startsWith("Not measured");
+  const { estimated, measured, return_on_spend: returned, measurable, too_few: few } = campaign.caused ?? NOTHING;
   const format = (value, decimals) => countOf(campaign, value, decimals);
   show("estimated", estimated, shadow ? SHADOW : UNKNOWN, format);
-  const unmeasured = shadow ? SHADOW : never ? "no" : few !== null ? TOO_FEW : UNKNOWN;
+  const unmeasured = shadow ? SHADOW : !measurable ? "no" : few !== null ? TOO_FEW : UNKNOWN;
   show("measured", measured, unmeasured, format, few !== null);
   show("return", returned, UNKNOWN, fixed);
   byId("estimated").classList.toggle("unknown", estimated === null);
   byId("return-line").hidden = !inMoney || shadow;
   write(byId("effect-title"), `${inMoney ? "Value" : "Conversions"} that the money caused`);
-  write(byId("caused-note"), meaning(estimated, shadow, inMoney));
+  write(byId("caused-note"), meaning(estimated, shadow, inMoney, campaign.conversions));
   write(byId("measured-note"), shadow ? "" : difference(campaign.caused ?? NOTHING));
 }
 
