@@ -245,3 +245,18 @@ def test_on_few_users_what_is_measured_jumps_from_end_to_end() -> None:
     assert after.measured is not None
     assert (before.measured.value, after.measured.value) == (5.0, -45.0)
     assert before.needed == after.needed == 1_050
+
+
+def test_of_amounts_it_is_wide_until_it_excludes_a_loss_of_all_that_was_brought() -> None:
+    """The largest amount is ten times the usual one, and every seventh user converts."""
+    measures = Measure(0.1, largest=100.0), Measure(0.1)
+    found = []
+    for number in range(1, 40_001):
+        y = 0.1 * (number % 7 == 0)
+        for measure in measures:
+            measure.end(number, number % 20 > 0, y * measure.largest, 0.05)
+        if number in (2_000, 40_000):
+            found.append((measures[0].is_enough, measures[0].is_wide, measures[1].is_wide))
+    assert found == [(True, True, False), (True, False, False)]
+    interval, brought = measures[0].interval(), 100.0 * measures[0].conversions
+    assert -brought <= interval.low < interval.high <= brought

@@ -23,7 +23,8 @@ class Caused:
     first amount), or without decisions at random. Nothing is measured, either, while nobody
     counts, and where ``losses`` outcomes are below 0, which would count as 0 without a model. Until
     ``needed`` users were treated, the measured interval excludes next to nothing, and its value is
-    not worth showing. ``value``, ``low`` and ``high`` are those of the estimate, or of the
+    not worth showing; nor is it while it is ``wide``: of amounts, below a loss of all that treated
+    users brought. ``value``, ``low`` and ``high`` are those of the estimate, or of the
     measurement where there is no estimate.
     """
 
@@ -32,6 +33,7 @@ class Caused:
     measured_users: int
     needed: int = 0  # users to be treated before anything is measured; 0 once they were
     losses: int = 0  # outcomes below 0
+    wide: bool = False
 
     @classmethod
     def told(cls, estimated: Interval | None, measure: Measure | None) -> Caused:
@@ -41,7 +43,8 @@ class Caused:
             return cls(estimated, None, users, losses=measure.losses)
         measured = measure.interval() if measure is not None and users else None
         if measured is None or measure is None or measure.is_enough:
-            return cls(estimated, measured, users)
+            wide = measure is not None and measured is not None and measure.is_wide
+            return cls(estimated, measured, users, wide=wide)
         return cls(estimated, measured, users, measure.needed)
 
     @property

@@ -180,6 +180,15 @@ class Measure:
         """Whether so many were treated."""
         return self.treated + self.undelivered >= self.needed
 
+    @property
+    def is_wide(self) -> bool:
+        """Of amounts: whether the interval reaches below a loss of all that treated users brought.
+
+        The largest amount is far above the usual one, so that it takes many users who are left
+        alone to exclude that. Until then the value tells nothing, either.
+        """
+        return self.largest != 1.0 and self.interval().low < -self.largest * self.conversions
+
     def interval(self) -> Interval:
         """Caused conversions, with a 95 % interval, of the users who count."""
         up, down = self.grid[:GRID], self.grid[GRID:]

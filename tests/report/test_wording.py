@@ -46,6 +46,14 @@ def test_a_clear_winner_is_named_with_its_differences_and_their_intervals() -> N
     )
 
 
+def test_it_is_said_where_an_estimate_would_spend_more_than_the_budget() -> None:
+    """What is charged on conversion is estimated for all whom a policy would treat."""
+    values = {"hybrid": [9.0, 8.0, 9.0], "pooled_trees": [5.0, 5.0, 6.0]}
+    said = sentence(advice(DRAWN, 120.0, **values))
+    assert "(7.2 to 10.1) for 120, so that the budget buys less of it, 3.3 more" in said
+    assert "buys less" not in sentence(advice(DRAWN, 104.0, **values))
+
+
 def test_a_tie_is_reported_and_why_this_one_was_taken() -> None:
     result = sentence(advice(hybrid=[8, 9, 8], pooled_trees=[9, 8, 9]))
     assert result.startswith("Use hybrid: ")

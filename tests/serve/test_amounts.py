@@ -298,6 +298,15 @@ def test_learning_is_taken_from_a_campaign_of_the_same_kind(service: Service) ->
         assert "policy, outcome, charge and share" in said
 
 
+def test_learning_is_not_taken_from_a_campaign_in_another_currency(service: Service) -> None:
+    bayes = {"policy": {"name": "pooled-bayes"}}
+    source = opened(service, **bayes, mode="shadow", currency="EUR")
+    asked = {**TERMS, "name": "other", **bayes, "outcome": AMOUNT, "charge": "conversion"}
+    asked |= {"share": 0.2, "learned_from": source}
+    said = refused(service.post("", asked | {"currency": "JPY"}), 422, "learned_from")
+    assert "a campaign in JPY, as this one" in said
+
+
 @pytest.mark.parametrize(
     ("made", "said"),
     [

@@ -61,6 +61,7 @@ class Campaign(NamedTuple):
     measured: Interval | None  # None where some amounts are below 0
     needed: int  # users to be treated before anything is measured; 0 once they were
     losses: int  # amounts below 0
+    wide: bool  # of amounts: what is measured tells next to nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class Outlook:
     treated: float
     spend: float
     estimated_reach: float  # half the width of the interval
-    measured: Interval | None  # None where some amounts are below 0, or too few are treated
+    measured: Interval | None  # None where amounts are below 0, or it tells next to nothing
     shown: float | None  # the share of campaigns whose measured interval excludes 0, likewise
     needed: int = 0  # users to be treated before anything is measured; 0 once they were
     has_losses: bool = False  # whether some amounts are below 0
@@ -231,7 +232,7 @@ def _campaign(
     rows = np.flatnonzero(actions)
     caused = float((values[rows, actions[rows]] - values[rows, 0]).sum())
     found = policy.caused()
-    known = found.estimated, found.measured, found.needed, found.losses
+    known = found.estimated, found.measured, found.needed, found.losses, found.wide
     return Campaign(reserve, caused, policy.spent, len(rows), *known)
 
 
@@ -265,7 +266,7 @@ def _outlook(campaigns: Sequence[Campaign], users: int) -> Outlook:
     measured = [each.measured for each in campaigns if each.measured is not None]
     ends = np.array([(each.value, each.low, each.high) for each in measured])
     needed = max(each.needed for each in campaigns)
-    known = len(measured) == len(campaigns) and not needed
+    known = len(measured) == len(campaigns) and not (needed or any(each.wide for each in campaigns))
     return Outlook(
         reserve=campaigns[0].reserve,
         caused=float(caused.mean()),

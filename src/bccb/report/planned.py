@@ -30,6 +30,11 @@ def plan_lines(plan: Plan) -> list[str]:
             "Nothing will be measured by random decisions alone, because some amounts are below 0, "
             "which would count as 0 without a model: rely on the estimate."
         )
+    elif not any(each.measured for each in plan.outlooks) and not usual.needed:
+        lines.append(
+            "What is measured by random decisions alone will be wider than all that treated users "
+            "bring. Rely on the estimate, or plan for more users."
+        )
     elif not any(each.measured for each in plan.outlooks):
         lines.append(
             f"Too few users will be treated to measure anything by random decisions alone: that "

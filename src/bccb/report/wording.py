@@ -27,6 +27,7 @@ MATTERS = {
     "effects do not matter": "Effects do not matter here, ignoring them is as good",
     "cannot tell": "These data do not show whether effects matter",
 }
+OVER = 1.05  # times the budget, beyond which it is said what an estimate would spend
 RATES = {"conversion": "0.2 to 0.3 % of them convert", "visit": "4 to 5 % of them visit"}
 
 
@@ -43,6 +44,8 @@ def sentence(advice: Advice) -> str:
         text = f"Treat nobody: {size} even {own.policy} {harms}"
         return f"{text}, and is expected to cause {caused}."
     text = f"Use {own.policy}: {size} it is expected to cause {caused}"
+    if own.spend > OVER * setting.budget:  # what is charged on conversion is an estimate
+        text += f" for {own.spend:,.0f}, so that the budget buys less of it"
     if not advice.is_distinct:
         text += f". No policy is clearly better here: it is {_against(runner_up, _digits(advice))}"
         return f"{text}, and named{_reason(advice)}."

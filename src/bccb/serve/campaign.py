@@ -273,7 +273,7 @@ class Campaign(Standing):
             self.measure.end(number, action > 0, value, alone)
         if self.tally.note_outcome(action, value):
             caused = self.caused()
-            measured = None if caused.needed else caused.measured
+            measured = None if caused.needed or caused.wide else caused.measured
             point = CausedPoint(self.now(at), caused.estimated, measured)
             self.tally.note_caused(point)
 

@@ -223,6 +223,9 @@ def _learned(books: Books, terms: Terms) -> bytes:
     allowed = "a campaign with the same features, treatments, policy, outcome, charge and share"
     if _kind_of(terms) != _kind_of(source.terms):
         raise invalid("learned_from", terms.learned_from, allowed)
+    if terms.currency and source.terms.currency and terms.currency != source.terms.currency:
+        same = f"a campaign in {terms.currency}, as this one: amounts are learned, too"
+        raise invalid("learned_from", terms.learned_from, same)
     if source.needs_history:
         allowed = "a campaign that has learned something: this one waits for its history"
         raise invalid("learned_from", terms.learned_from, allowed)

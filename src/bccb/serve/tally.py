@@ -12,6 +12,7 @@ from bccb.outcome import NOT_REPORTED
 PARTS = 10**12  # of the currency: sums of whole numbers are exact
 POINTS = 400  # at most; then every second one is dropped
 CAUSED, OUTCOMES = 100, 50  # the same of what was caused; outcomes between two, at first
+FEWEST = 10  # conversions, before it is told what a user brings
 RECENT = 20  # points over which the speed of spending is measured
 CLOSE = 1e-9  # of a price: as near as rounding leaves it
 FORESEEABLE = 100 * 366 * 86_400 * 1_000_000  # microseconds: no forecast reaches further
@@ -155,9 +156,12 @@ class Tally:
         return wilson(self.conversions[arm] / n, n)
 
     def value_per_user(self, arm: int, pending: float = 0.0) -> Interval | None:
-        """The amount that a user of an arm brings, counted as in :meth:`rate`, or None as there."""
+        """The amount that a user of an arm brings, counted as in :meth:`rate`.
+
+        None as there, and while few converted: so few amounts say nothing of how far others spread.
+        """
         value = self.value(arm)
-        if value is None or self.rate(arm, pending) is None:
+        if value is None or self.rate(arm, pending) is None or self.conversions[arm] < FEWEST:
             return None
         n = self.outcomes[arm] + pending
         mean, squares = value / n, self.squares[arm] / PARTS**2

@@ -37,6 +37,11 @@ LOSSES = (
     "Rely on the estimate."
 )
 
+TOO_WIDE = (
+    "Too few users were left alone at random yet: the measured interval is wider than all that "
+    "treated users brought. More users narrow it, and in the next campaign a larger reserve."
+)
+
 TOO_FEW = (
     "Too few users yet: until {needed:,} were treated whose outcomes are known, the measured "
     "interval excludes next to nothing."
@@ -227,7 +232,9 @@ def _caused(campaign: Campaign) -> wire.Caused | None:
         return None
     caused, terms = campaign.caused(), campaign.terms
     reason = None
-    too_few = TOO_FEW.format(needed=caused.needed) if caused.needed else None
+    too_few = TOO_WIDE if caused.wide else None
+    if caused.needed:
+        too_few = TOO_FEW.format(needed=caused.needed)
     if terms.has_amounts and terms.largest is None and campaign.machine.reserve > 0.0:
         reason = NO_LARGEST
     elif caused.losses:
