@@ -108,7 +108,7 @@ def test_in_money_it_speaks_of_value_and_return() -> None:
         in cap
     )
     assert "spent 40 of 1,000" in cap
-    assert "that costs 10 of the 100." in price
+    assert "that costs 10 of the value of 100." in price
     said = " ".join(plan_remarks(made))
     assert "A conversion brings 25.00 on average, the same for all users" in said
     assert "each amount counts up to 120" in said

@@ -34,8 +34,8 @@ def orders(seed: int = 1, treated: float = 1.0) -> Floats:
 
 
 def test_with_equal_amounts_it_is_the_plan_in_conversions_times_the_amount() -> None:
-    counted = plan(40, 800, trial=VISITS, seeds=[1])
-    valued = plan(40, 800, trial=in_money(20.0), largest=20.0, seeds=[1])
+    counted = plan(400, 8_000, trial=VISITS, seeds=[1])
+    valued = plan(400, 8_000, trial=in_money(20.0), largest=20.0, seeds=[1])
     assert valued.worth is not None
     assert (valued.worth.amount, valued.worth.spread) == pytest.approx((20.0, 0.0), abs=1e-9)
     assert valued.target == counted.target

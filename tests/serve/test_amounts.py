@@ -392,6 +392,15 @@ def test_value_per_user_is_that_of_the_normal_approximation(service: Service) ->
         )
 
 
+def test_one_order_does_not_tell_what_users_bring(service: Service) -> None:
+    id_ = opened(service, policy={"name": "pooled-bayes"}, budget="500")
+    service.done(f"{id_}/decisions", [user(f"u{i}", "2.00") for i in range(9)])
+    service.done(f"{id_}/outcomes", [{"decision_id": "u0", "value": 12.5}])
+    arms = service.get(f"{id_}/report").json()["arms"]
+    assert sum(arm["value"] for arm in arms) == 12.5
+    assert [arm["value_per_user"] for arm in arms] == [None, None]
+
+
 def test_the_value_is_a_metric_of_campaigns_in_money(service: Service) -> None:
     id_, plain = lived(service), service.open()["id"]
     metrics = service.get("/metrics").text

@@ -165,8 +165,6 @@ class Table:
     def _charge(self, name: str) -> str:
         """How treatments were charged, which each row says."""
         said = self.frame.drop_in_place(name).unique().sort()
-        if said.null_count():
-            raise InputError(f"column {name!r}", None, "given in every row")
         found = [as_text(value) for value in said.to_list()]
         if len(found) > 1:
             allowed = "the same in all rows: evaluate campaigns one by one"
