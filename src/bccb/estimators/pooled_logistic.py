@@ -178,9 +178,10 @@ def hold_slopes(S: Floats, column: Floats, m: int, q: int) -> None:
     slope that no outcome has shown.
     """
     for place in range(m + (m - 1) // 2, S.shape[0], q):
-        share = column[place] / S[place, place]
-        for i in range(column.shape[0]):
-            column[i] -= share * S[i, place]
+        if S[place, place] > 0.0:  # below by rounding alone
+            share = column[place] / S[place, place]
+            for i in range(column.shape[0]):
+                column[i] -= share * S[i, place]
 
 
 @jit
