@@ -19,7 +19,7 @@ import numpy as np
 
 from bccb.intervals import QUANTILE, Interval
 from bccb.kernels.amount_errors import variance_of
-from bccb.kernels.amounts import log_relative, write_input
+from bccb.kernels.amounts import size_in, write_input
 from bccb.kernels.counts import AT_AMOUNTS, AT_ESTIMATOR, AT_EXPLORER, END, FEATURES, TREATMENTS
 from bccb.kernels.jit import jit
 from bccb.kernels.linalg import fill, quadratic
@@ -83,7 +83,7 @@ def add_gradient(
     for arm, sign in ((k + 1, 1.0), (0, -1.0)):
         rate = sign * unit * rate_of(estimator, z, arm)
         worth = rate * amount_of(amounts, z, arm)
-        sizes[arm] += rate * math.exp(log_relative(amounts, z, arm))
+        sizes[arm] += rate * size_in(amounts, z, arm)
         write_input(amounts, z, arm)
         for j in range(in_amounts.shape[0]):
             in_amounts[j] += worth * amounts.input[j]

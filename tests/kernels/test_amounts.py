@@ -326,6 +326,40 @@ def test_amounts_that_are_not_log_normal_have_their_own_mean(shape: str, toleran
     )
 
 
+@pytest.mark.parametrize("won", [5.0, 20.0])
+def test_orders_of_another_kind_that_a_treatment_wins_count_by_their_mean(won: float) -> None:
+    """A third of the treated users' orders are small ones; the others are as without treatment."""
+    z, errors = np.array([0.0, 0.0, 0.0, 1.0]), []
+    for seed in range(10):
+        rng, amounts = np.random.default_rng(seed), fresh()
+        own = 40.0 * rng.lognormal(-0.125, 0.5, 800)
+        brought = np.where(rng.random(800) < 1 / 3, won, own)
+        for i in range(800):
+            learn_amount(amounts, 0, z, i % 2, float(brought[i] if i % 2 else own[i]))
+        solve(amounts)
+        unit = unit_of(amounts)
+        ratio = amount_of(amounts, z, 1) / amount_of(amounts, z, 0)
+        assert unit * amount_of(amounts, z, 0) == pytest.approx(own[::2].mean(), rel=0.15)
+        errors.append(ratio / (brought[1::2].mean() / own[::2].mean()) - 1.0)
+        sizes = np.array([0.0, unit * amount_of(amounts, z, 1)])
+        reach = 1.96 * math.sqrt(variance_of(amounts, sizes[1], np.r_[np.zeros(3), 1, 1], sizes))
+        assert reach > 0.0
+    assert np.mean(errors) == pytest.approx(0.0, abs=0.05)
+
+
+@pytest.mark.parametrize("spread", [0.3, 1.0])
+def test_arms_with_amounts_of_one_kind_are_seldom_told_apart(spread: float) -> None:
+    z, apart = np.array([0.0, 0.0, 0.0, 1.0]), []
+    for seed in range(40):
+        rng, amounts = np.random.default_rng(seed), fresh()
+        for i in range(300):
+            learn_amount(amounts, 0, z, i % 2, rng.lognormal(3.0, spread))
+        solve(amounts)
+        apart.append(amounts.apart.copy())
+    assert (np.array(apart) == 0.0).mean() > 0.6
+    assert abs(np.array(apart)).max() < 0.3
+
+
 def test_a_treatment_that_halves_amounts_is_found() -> None:
     """How far treatments change amounts is chosen by the evidence, as for the features."""
     halved = learned(np.zeros(3), 600, seed=9, arm_effect=math.log(0.5))

@@ -25,14 +25,15 @@ def scale_variance(amounts: Amounts) -> float:
 
 @jit
 def balance_variance(amounts: Amounts, arm: int) -> float:
-    """The variance of the balance of gains and losses of an arm."""
+    """The variance of the balance of gains and losses of an arm, and of its own mean with it."""
     lost, whole = amounts.lost[arm], 0.0
+    variance = ((1.0 - lost) * amounts.unsure[arm]) ** 2
     for k in range(amounts.sizes.shape[0]):
         whole += amounts.sizes[k]
-    if lost <= 0.0 or whole <= 0.0:
-        return 0.0
-    rows = amounts.weight[0] * amounts.sizes[arm] / whole + 1.0
-    return float(balance_spread(amounts, 1.0 - lost) / rows)
+    if lost > 0.0 and whole > 0.0:
+        rows = amounts.weight[0] * amounts.sizes[arm] / whole + 1.0
+        variance += balance_spread(amounts, 1.0 - lost) / rows
+    return float(variance)
 
 
 @jit

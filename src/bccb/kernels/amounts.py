@@ -13,7 +13,8 @@ features at five. Learning needs only the moments of the rows; they are solved a
 an eighth more of them.
 
 Amounts need not be log-normal. Where the mean of the recent ones is clearly another one than that
-of a log-normal, the typical amount is multiplied by their ratio. What a share of an amount costs,
+of a log-normal, the typical amount is multiplied by their ratio, and so is that of an arm where its
+amounts are clearly of another shape than those of all. What a share of an amount costs,
 up to a ceiling, is expected by how the recent ones are spread.
 
 Amounts below 0 are returns and losses, and a treatment can be what causes them. So each arm has a
@@ -63,6 +64,8 @@ class Amounts(NamedTuple):
     sizes: Annotated[Floats, "K + 1"]  # of amounts by arm, without what b and a explain
     signed: Annotated[Floats, "K + 1"]  # the same with their signs
     lost: Annotated[Floats, "K + 1"]  # 1 - balance
+    apart: Annotated[Floats, "K + 1"]  # the logarithm of an arm's mean relative to what is expected
+    unsure: Annotated[Floats, "K + 1"]  # the error of that
     sums: Annotated[Floats, "m"]  # of inputs times logarithms
     newest: Annotated[Floats, "1"]  # the place of the newest of the recent ones
     recent: Annotated[Floats, "r", "FEATURES + d"]  # users, how they were learned, and their rows
@@ -88,6 +91,8 @@ def sound(memory: Floats, d: int, K: int) -> bool:
         and within(amounts.groups, 0.0, LARGE)
         and within(amounts.sizes, 0.0, LARGE)
         and within(amounts.lost, 0.0, 2.0)
+        and within(amounts.apart, -MOST_MISFIT, MOST_MISFIT)
+        and within(amounts.unsure, 0.0, MOST_MISFIT)
         and bool((abs(amounts.signed) <= amounts.sizes).all())
         and counted(amounts.newest)
         and amounts.newest[0] < len(amounts.recent)
@@ -139,9 +144,15 @@ def unit_of(amounts: Amounts) -> float:
 
 
 @jit
+def size_in(amounts: Amounts, z: Floats, arm: int) -> float:
+    """The expected size of an amount of a user ``z`` in ``arm``, in units."""
+    return float(math.exp(log_relative(amounts, z, arm) + amounts.apart[arm]))
+
+
+@jit
 def amount_of(amounts: Amounts, z: Floats, arm: int) -> float:
     """The expected amount of a conversion of a user ``z`` in ``arm``, in units."""
-    return float(math.exp(log_relative(amounts, z, arm)) * (1.0 - amounts.lost[arm]))
+    return float(size_in(amounts, z, arm) * (1.0 - amounts.lost[arm]))
 
 
 @jit
@@ -153,7 +164,7 @@ def charged_share(amounts: Amounts, z: Floats, arm: int, share: float, most: flo
     """
     if amounts.noise[0] == 0.0:
         return most
-    expected = share * unit_of(amounts) * math.exp(log_relative(amounts, z, arm))
+    expected = share * unit_of(amounts) * size_in(amounts, z, arm)
     total = 0.0
     for j in range(GROUPS):
         total += min(expected * amounts.groups[j], most)

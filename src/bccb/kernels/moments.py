@@ -190,7 +190,7 @@ def forget(amounts: Amounts) -> None:
     amounts.level[0] += amounts.misfit[0]
     for part in (amounts.weight, amounts.squares, amounts.sums, amounts.sizes, amounts.signed):
         fill(part, 0.0)
-    for part in (amounts.slopes, amounts.arms, amounts.misfit):
+    for part in (amounts.slopes, amounts.arms, amounts.misfit, amounts.apart, amounts.unsure):
         fill(part, 0.0)
     for i in range(amounts.recent.shape[0]):
         amounts.recent[i, WEIGHT] = 0.0
@@ -297,7 +297,8 @@ def note_shape(amounts: Amounts) -> None:
     """
     deviation, ratios = math.sqrt(amounts.noise[0]), sorted_ratios(amounts)
     n = ratios.shape[0]
-    fill(amounts.misfit, 0.0)
+    for part in (amounts.misfit, amounts.apart, amounts.unsure):
+        fill(part, 0.0)
     if min(n, amounts.weight[0]) < GROUPS:
         for j in range(GROUPS):
             below = normal_cdf(ENDS[j + 1] - deviation) - normal_cdf(ENDS[j] - deviation)
@@ -310,6 +311,7 @@ def note_shape(amounts: Amounts) -> None:
     ratio = max(1.0 + kept * (mean - 1.0), math.exp(-MOST_MISFIT))
     amounts.misfit[0] = min(math.log(ratio), MOST_MISFIT)
     amounts.misfit[1] = min(math.sqrt(variance) / ratio, MOST_MISFIT)
+    note_arms(amounts, mean, ratios[-1])
     total = 0.0
     for j in range(GROUPS):
         amounts.groups[j] = ratios[j * n // GROUPS : (j + 1) * n // GROUPS].mean()
@@ -319,14 +321,46 @@ def note_shape(amounts: Amounts) -> None:
 
 
 @jit
+def note_arms(amounts: Amounts, mean: float, most: float) -> None:
+    """Compare the recent amounts of each arm with those of all, up to ``most`` each.
+
+    A treatment may win orders of another kind. The part of the difference is kept that chance does
+    not explain.
+    """
+    for arm in range(amounts.apart.shape[0]):
+        n, total, squares = 0, 0.0, 0.0
+        for i in range(amounts.recent.shape[0]):
+            row = amounts.recent[i]
+            if row[WEIGHT] > 0.0 and int(row[ARM]) == arm:
+                ratio = min(ratio_of(amounts, row), most)
+                n += 1
+                total += ratio
+                squares += ratio * ratio
+        if n < GROUPS:
+            continue
+        gap = total / n - mean
+        chance = max(squares / n - (total / n) ** 2, 0.0) / n
+        if gap**2 > chance + ROUNDING * mean**2:
+            kept = 1.0 - chance / gap**2
+            amounts.apart[arm] = math.log(max(1.0 + kept * gap / mean, math.exp(-MOST_MISFIT)))
+            amounts.unsure[arm] = math.sqrt(kept * chance) / mean
+
+
+@jit
+def ratio_of(amounts: Amounts, row: Floats) -> float:
+    """A recent amount relative to the mean of a log-normal."""
+    expected = amounts.level[0] + log_relative(amounts, row[FEATURES:], int(row[ARM]))
+    return math.exp(row[EXACT] - expected - 0.5 * amounts.noise[0])
+
+
+@jit
 def sorted_ratios(amounts: Amounts) -> Floats:
     """The recent amounts relative to the mean of a log-normal, from the least to the largest."""
     ratios, n = np.empty(amounts.recent.shape[0]), 0
     for i in range(amounts.recent.shape[0]):
         row = amounts.recent[i]
         if row[WEIGHT] > 0.0:
-            expected = amounts.level[0] + log_relative(amounts, row[FEATURES:], int(row[ARM]))
-            ratios[n] = math.exp(row[EXACT] - expected - 0.5 * amounts.noise[0])
+            ratios[n] = ratio_of(amounts, row)
             n += 1
     ratios = np.sort(ratios[:n])
     for i in range(max(n - CHANCE, 0), n):
