@@ -37,6 +37,7 @@ VARIATIONS = (0.0, 0.5, 1.0)  # of the logarithm of amounts, by the features
 HUGE, PLACE = 1e5, 0.1  # one order, after this share of the conversions
 LARGEST = 200.0  # that counts in what is measured
 SMALL = 10  # streams of coverage are so many times shorter
+LEAST_USERS = 200  # of a world, so that somebody converts: before that nothing is said
 USUAL, WITH_HUGE = "usual", "one huge"
 WORSE, AHEAD, LOST = 0.01, 1.0 / 3.0, 0.03
 COVERED = 0.93
@@ -170,8 +171,9 @@ def every_stream(setup: Setup) -> list[Piece]:
 def every_told(setup: Setup) -> list[Piece]:
     """A piece for each world; no two share a seed."""
     count = min(MOST_WORLDS, max(LEAST_WORLDS, int(WORLDS_PER_SEED * setup.seeds)))
+    users = max(setup.middle // SMALL, LEAST_USERS)
     return [
-        ToldInMoney(FIRST_WORLD + place * MOST_WORLDS + number, setup.middle // SMALL, variation)
+        ToldInMoney(FIRST_WORLD + place * MOST_WORLDS + number, users, variation)
         for place, variation in enumerate(VARIATIONS)
         for number in range(count)
     ]
