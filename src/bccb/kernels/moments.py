@@ -46,6 +46,7 @@ PRIOR_OF_ARMS = (ODDS * ARM_SPREADS[0] ** 2 + ARM_SPREADS[1] ** 2) / (ODDS + 1.0
 NOISE, ROWS = 1.0, 5.0  # of s^2 before any amount, and how many amounts that counts for
 CUT = 3.0  # standard deviations at which residuals are cut
 EARLY, FADING = (8.0, 16.0, 32.0), 0.25  # after so many amounts, what is kept of them
+CLEAR = 2.0  # standard errors of a difference between arms, below which it is chance
 ROUNDING = 1e-6  # of a sum of squares
 NEGLIGIBLE = 1e-3  # weight of a pair of spreads, relative to the largest
 SHARE = 0.125  # more rows, and the moments are solved again
@@ -311,7 +312,7 @@ def note_shape(amounts: Amounts) -> None:
     ratio = max(1.0 + kept * (mean - 1.0), math.exp(-MOST_MISFIT))
     amounts.misfit[0] = min(math.log(ratio), MOST_MISFIT)
     amounts.misfit[1] = min(math.sqrt(variance) / ratio, MOST_MISFIT)
-    note_arms(amounts, mean, ratios[-1])
+    note_arms(amounts, n, mean, ratios[-1])
     total = 0.0
     for j in range(GROUPS):
         amounts.groups[j] = ratios[j * n // GROUPS : (j + 1) * n // GROUPS].mean()
@@ -321,11 +322,11 @@ def note_shape(amounts: Amounts) -> None:
 
 
 @jit
-def note_arms(amounts: Amounts, mean: float, most: float) -> None:
+def note_arms(amounts: Amounts, rows: int, mean: float, most: float) -> None:
     """Compare the recent amounts of each arm with those of all, up to ``most`` each.
 
-    A treatment may win orders of another kind. The part of the difference is kept that chance does
-    not explain.
+    A treatment may win orders of another kind. A difference counts where it is clear, less what
+    chance explains of it; its error counts in any case.
     """
     for arm in range(amounts.apart.shape[0]):
         n, total, squares = 0, 0.0, 0.0
@@ -339,11 +340,11 @@ def note_arms(amounts: Amounts, mean: float, most: float) -> None:
         if n < GROUPS:
             continue
         gap = total / n - mean
-        chance = max(squares / n - (total / n) ** 2, 0.0) / n
-        if gap**2 > chance + ROUNDING * mean**2:
-            kept = 1.0 - chance / gap**2
+        chance = max(squares / n - (total / n) ** 2, 0.0) / n * (1.0 - n / rows)
+        amounts.unsure[arm] = min(math.sqrt(chance) / mean, MOST_MISFIT)
+        if gap**2 > CLEAR**2 * chance + ROUNDING * mean**2:
+            kept = 1.0 - CLEAR**2 * chance / gap**2
             amounts.apart[arm] = math.log(max(1.0 + kept * gap / mean, math.exp(-MOST_MISFIT)))
-            amounts.unsure[arm] = math.sqrt(kept * chance) / mean
 
 
 @jit
