@@ -150,7 +150,7 @@ def print_notes(reading: Reading, columns: Columns | None) -> None:
     log, unfinished = reading.log, reading.unfinished
     if reading.outcome_values:
         notes.print(outcome_note(reading.outcome_values))
-    elif not (log.amounts or reading.kind_told) and _has_fractions(log):
+    elif not (log.amounts or reading.kind_given) and _has_fractions(log):
         notes.print(fractions_note(_outcome_of(columns)), style="yellow", soft_wrap=True)
     if log.amounts:
         notes.print(amounts_note(_outcome_of(columns), log), highlight=False, soft_wrap=True)

@@ -33,7 +33,7 @@ class Reading:
     notes: tuple[str, ...]  # sentences about what is not as it stands in the file
     missing: dict[str, int] = field(default_factory=dict)  # values by column
     incomplete: int = 0  # rows left out because something is missing in them
-    kind_told: bool = False  # what the outcomes are was said, and not found by their values
+    kind_given: bool = False  # what the outcomes are was given, and not found by their values
 
 
 def read_finished(source: Source, columns: Columns | None = None) -> Reading:
@@ -53,8 +53,8 @@ def read_finished(source: Source, columns: Columns | None = None) -> Reading:
     if table.columns.cost_columns:
         cost = table.columns.cost
         check_costs(log, [str(one) for one in (cost if isinstance(cost, tuple) else (cost,))])
-    told = bool(table.columns.kind)
-    return Reading(log, unfinished, outcome_values, left_out + notes, kind_told=told)
+    given = bool(table.columns.kind)
+    return Reading(log, unfinished, outcome_values, left_out + notes, kind_given=given)
 
 
 def read_complete_rows(source: Source, columns: Columns | None = None) -> Reading:
@@ -71,8 +71,8 @@ def read_complete_rows(source: Source, columns: Columns | None = None) -> Readin
         raise InputError("the number of complete rows", 0, f"at least 1: see columns {where}")
     outcome_values = table.number_outcomes()
     log, notes = table.to_log()
-    told = bool(table.columns.kind)
-    return Reading(log, {}, outcome_values, left_out + notes, missing, incomplete, told)
+    given = bool(table.columns.kind)
+    return Reading(log, {}, outcome_values, left_out + notes, missing, incomplete, given)
 
 
 def _refuse_missing(table: Table, missing: dict[str, int]) -> None:

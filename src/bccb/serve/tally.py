@@ -12,7 +12,7 @@ from bccb.outcome import NOT_REPORTED
 PARTS = 10**12  # of the currency: sums of whole numbers are exact
 POINTS = 400  # at most; then every second one is dropped
 CAUSED, OUTCOMES = 100, 50  # the same of what was caused; outcomes between two, at first
-FEWEST = 5  # conversions, before it is told what a user brings
+FEWEST = 5  # conversions, before it is shown what a user brings
 RECENT = 20  # points over which the speed of spending is measured
 CLOSE = 1e-9  # of a price: as near as rounding leaves it
 FORESEEABLE = 100 * 366 * 86_400 * 1_000_000  # microseconds: no forecast reaches further
