@@ -159,6 +159,51 @@ def test_a_policy_that_adopts_another_has_treated_nobody() -> None:
     assert learner.treated == 0
 
 
+def learned(policy: Policy) -> tuple[list[float], float]:
+    """Evidence of the treated users, and of those in history."""
+    sample = policy.sample()
+    assert sample is not None
+    return sample.learned.tolist(), float(sample.before[0])
+
+
+def test_evidence_of_the_treated_is_counted_once() -> None:
+    """At once, or late and corrected; that of a policy that was adopted is history."""
+    policy, late = made(), made(window=50.0)
+    conversions, kept = 0.0, 0.0
+    draw = np.random.default_rng(3)
+    for at in range(1, 301):
+        x, y = draw.normal(size=2), float(draw.random() < 0.3)
+        decision = policy.decide(x, 0.5)
+        policy.observe(decision, y)
+        conversions += y if decision.action else 0.0
+        other = late.decide(x, 0.5, at=at)
+        if y:
+            late.observe(other, 1.0, at=at)
+            kept += other.action
+            if at % 2:
+                late.correct(other, 0.0, at=at)
+                kept -= other.action
+    assert learned(policy) == ([conversions, policy.treated], 0.0)
+    late.advance(1_000.0)
+    own, before = learned(late)
+    assert own == pytest.approx([kept, late.treated])
+    assert before == 0.0
+    learner = made()
+    learner.adopt(policy)
+    driven(learner, 200)
+    own, before = learned(learner)
+    assert own[1] == learner.treated
+    assert before == policy.treated
+
+
+def test_without_history_nothing_is_corrected() -> None:
+    policy = made()
+    driven(policy)
+    sample = policy.sample()
+    assert sample is not None
+    assert policy.estimate(sample.x, sample.arm, policy.treated or 0) == policy.estimated()
+
+
 def test_a_policy_that_was_driven_measures_no_more() -> None:
     policy = bccb.make(budget=100, horizon=1_000, features=12, seed=1)
     live(policy, simulate_world(1_000, seed=1))

@@ -17,7 +17,7 @@ from bccb.explorers import EXPLORERS
 from bccb.kernels import amounts, corrections, moments
 from bccb.kernels.component import Component
 from bccb.kernels.jit import bind
-from bccb.kernels.sample import SAMPLE, keep_in_sample
+from bccb.kernels.sample import SAMPLE, end_history, keep_in_sample, note_in_sample
 from bccb.kernels.scaling import READERS, SCALER
 from bccb.kernels.store import (
     STORE,
@@ -39,7 +39,7 @@ TEMPLATES: tuple[Callable[..., Any], ...] = (
     *(drivers.probability, drivers.probabilities),
     *(ageing.add_weight, ageing.age, ageing.end),
     *(estimated.value_effect, estimated.add_gradient),
-    *(estimated.sum_over, estimated.sum_values, estimated.write_effects),
+    *(estimated.sum_over, estimated.sum_values, estimated.write_effects, estimated.write_treated),
 )
 
 
@@ -183,6 +183,7 @@ def compose(composition: Composition) -> dict[str, Any]:
         kernels |= {"AMOUNTS": True, **amounts.KERNELS, **moments.KERNELS, **corrections.KERNELS}
     if composition.has_posterior:
         kernels |= {"view_sample": SAMPLE.view, "keep_in_sample": keep_in_sample}
+        kernels |= {"note_in_sample": note_in_sample, "end_history": end_history}
     if composition.refitted:
         kernels |= {"view_store": view_store, "note_learned": note_learned}
         kernels |= {"keep_in_store": keep_in_store, "fit_is_due": fit_is_due}

@@ -27,6 +27,7 @@ from bccb.kernels.slots import (
     charged_share,
     correct_amount,
     correct_in_store,
+    end_history,
     explore,
     fit_is_due,
     forecast,
@@ -37,6 +38,7 @@ from bccb.kernels.slots import (
     learn_estimator,
     learn_explorer,
     note_arrival,
+    note_in_sample,
     note_learned,
     predict,
     price,
@@ -262,6 +264,7 @@ def learn_evidence(parts: Parts, user: int, z: Floats, action: int, a: float, b:
     learn_estimator(parts.estimator, z, action, gain, b)
     learn_explorer(parts.explorer, action, gain, b)
     learn_amount(parts.amounts, user, z, action, a)
+    note_in_sample(parts.sample, action, gain, b)
     note_learned(parts.store, b)
 
 
@@ -367,6 +370,7 @@ def amend(
     if after != before:
         learn_estimator(parts.estimator, z, action, after - before, 0.0)
         learn_explorer(parts.explorer, action, after - before, 0.0)
+        note_in_sample(parts.sample, action, after - before, 0.0)
         correct_in_store(parts.store, counts[count.SEED], user, x, action, before, after)
     correct_amount(parts.amounts, user, z, action, was, y)
 
@@ -399,6 +403,7 @@ def absorb(
         see(parts.scaler, x[i])
         prepare(parts.scaler, x[i], z)
         learn(parts, counts[count.SEED], x[i], z, actions[i], outcomes[i], KNOWN_WEIGHT)
+    end_history(parts.sample)
 
 
 @jit

@@ -10,7 +10,7 @@ import numpy as np
 from bccb import checks
 from bccb.composition import Composition, compose
 from bccb.errors import InputError, StateError
-from bccb.estimated import interval_of
+from bccb.estimated import Sums, Treated, corrected, interval_of
 from bccb.fitting import MOST_CORRECTIONS, Correction, FitJob, Fitted, Refitting
 from bccb.intervals import Interval
 from bccb.kernels import counts as count
@@ -204,7 +204,12 @@ class Machine(State):
             return Interval(0.0, 0.0, 0.0)
         if not self.knows_amounts:
             return None
-        return self.estimate(sample.x, sample.arm, self.treated or 0)
+        sums = self._sums(sample.x, sample.arm)
+        (a, b), before = sample.learned.tolist(), float(sample.before[0])
+        if before > 0.0 and self.composition.explains:
+            treated = self._treated(sample.x, sample.arm)
+            sums = corrected(sums, treated, a, b, before / (before + b))
+        return interval_of(self.treated or 0, len(sample.x), *sums)
 
     @property
     def knows_amounts(self) -> bool:
@@ -219,20 +224,14 @@ class Machine(State):
 
         The estimator must have a posterior.
         """
-        # of a copy: kernels use parts of the memory as work space
-        memory = self.memory[: self.counts[count.END]].copy()
-        kernel = self.kernels["sum_values" if self.composition.amounts else "sum_over"]
-        sums = kernel(self.counts, memory, xs, arms)
-        return interval_of(users, len(xs), *sums)
+        return interval_of(users, len(xs), *self._sums(xs, arms))
 
     def effects(self, xs: Floats, k: int) -> Effects:
         """The effects of treatment k + 1 on users with features ``xs``, and what they depend on.
 
         The estimator must have a posterior of its weights.
         """
-        # of a copy: kernels use parts of the memory as work space
-        memory = self.memory[: self.counts[count.END]].copy()
-        size = self.features, self.treatments
+        memory, size = self._copy(), (self.features, self.treatments)
         estimator = memory[self.counts[count.AT_ESTIMATOR] :]
         covariance = self.composition.components[0].layout.view(estimator, *size).covariance
         if self.composition.amounts:
@@ -242,6 +241,19 @@ class Machine(State):
         gradients = np.empty((len(xs), len(covariance)))
         self.kernels["write_effects"](self.counts, memory, xs, k, effects, slopes, gradients)
         return Effects(effects, slopes, gradients, covariance)
+
+    def _sums(self, xs: Floats, arms: Floats) -> Sums:
+        kernel = self.kernels["sum_values" if self.composition.amounts else "sum_over"]
+        return Sums(*kernel(self.counts, self._copy(), xs, arms))
+
+    def _treated(self, xs: Floats, arms: Floats) -> Treated:
+        treated = Treated(*np.empty((3, len(xs))))
+        self.kernels["write_treated"](self.counts, self._copy(), xs, arms, *treated)
+        return treated
+
+    def _copy(self) -> Floats:
+        """What kernels work on that use parts of the memory as work space."""
+        return self.memory[: self.counts[count.END]].copy()
 
     # Fitting again
 
@@ -313,6 +325,7 @@ class Machine(State):
             copy.estimate(np.zeros((1, self.features)), np.ones(1), 1)
         if self.composition.explains:
             copy.effects(np.zeros((1, self.features)), 0)
+            copy._treated(np.zeros((1, self.features)), np.ones(1))
         copy.learn_outcome(made.traces[0], 1, 0.0)
         copy.settle(int(made.paid[0]), 0.0)
         if self.composition.refitted:

@@ -11,7 +11,7 @@ from bccb.errors import InputError, StateError
 from bccb.kernels import counts as count
 from bccb.kernels.amounts import leave_users
 from bccb.kernels.counts import MOST_USERS
-from bccb.kernels.sample import Sample, view_sample
+from bccb.kernels.sample import Sample, end_history, view_sample
 from bccb.kernels.store import USER, Store, is_due, unused, view_store, whole_memory
 from bccb.measured import Measure
 from bccb.money import MICROS, MOST_MONEY
@@ -305,9 +305,13 @@ class State:
         given, end = np.frombuffer(memory), self.counts[count.END]
         self.memory[:end] = given[:end]
         self.memory[end:] = 0.0  # others were treated by the other policy
+        size = self.composition.sample_size(self.features)
+        if size:
+            theirs = view_sample(given[end : end + size].copy(), self.features)
+            end_history(theirs)
+            view_sample(self.memory[end:], self.features).before[0] = theirs.before[0]
         if self.composition.refitted:
-            store = end + self.composition.sample_size(self.features)
-            self.memory[store : len(given)] = given[store:]
+            self.memory[end + size : len(given)] = given[end + size :]
             own = view_store(self.memory, self.features, self.treatments)
             own.fits[0] = 0.0  # of its own
             own.row[:, USER] = AT_ONCE  # users of the other policy: its numbers mean nothing here

@@ -30,7 +30,7 @@ def test_every_user_is_equally_likely_to_be_in_the_sample() -> None:
 
 def test_very_wide_users_make_the_sample_smaller() -> None:
     assert SAMPLE.size(100_000) < 2_000_000
-    assert SAMPLE.size(0) == 2 + SIZE
+    assert SAMPLE.size(0) == 5 + SIZE
 
 
 def test_damage_is_noticed() -> None:
@@ -39,7 +39,7 @@ def test_damage_is_noticed() -> None:
     keep_in_sample(sample, 1, 1, np.array([0.5]), 2)
     assert sound(memory, 1, 2)
     assert not sound(memory, 1, 1)  # there is no second treatment
-    for place, value in ((0, 0.5), (0, -1.0), (1, 2.0)):
+    for place, value in ((0, 0.5), (0, -1.0), (1, 2.0), (2, 1e300), (4, -1.0)):
         broken = memory.copy()
         broken[place] = value
         assert not sound(broken, 1, 2)

@@ -4,13 +4,15 @@ The default policy decides and observes as in a loop of one's own, and is asked 
 *estimated* at the end should hold the sum of the true effects over the treated users. What is
 *measured* should hold at every look what really happened: the outcomes of the treated users who
 count by then, less the outcomes of the same users left alone.
+
+Some campaigns learn first from a trial of another time, in which treatments did twice as much.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import ceil
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -19,20 +21,24 @@ import numpy as np
 from bccb.caused import Caused
 from bccb.data.simulator import Outcome
 from bccb.data.world import World, simulate_world
+from bccb.data.worlds import trial_in
 from bccb.decision import Decision
 from bccb.evaluate.late import exponential_delays
 from bccb.evaluate.live import outcomes_in, value_of
+from bccb.evaluate.trials import PAST
 from bccb.experiments.experiment import Record
 from bccb.experiments.trust import MONEY, Piece, Setup
 from bccb.experiments.trust_late import MEAN, SHORTER, WINDOW
 from bccb.policies import DEFAULT, make
 from bccb.policy import Policy
-from bccb.types import Floats, Ints
+from bccb.types import Floats, Ints, Log
 
-Reports: TypeAlias = Literal["at once", "late"]
+Reports: TypeAlias = Literal["at once", "late", "at once, after history"]
 
 FIRST_WORLD = 5_000  # seeds that nothing was chosen on
 MOST_WORLDS, LEAST_WORLDS, WORLDS_PER_SEED = 75, 2, 0.75
+AFTER_HISTORY: Reports = "at once, after history"
+HISTORY, TIMES = 20_000, 2.0  # rows of a history, and how much more treatments did in it
 LOOKS = 60
 ROUNDING = 1e-9  # of the ends of intervals
 
@@ -51,6 +57,7 @@ CELLS = (
     Cell("visit", 1, "at once"),
     Cell("visit", 2, "at once"),
     Cell("visit", 1, "late"),
+    Cell("visit", 1, AFTER_HISTORY),
 )
 
 
@@ -77,6 +84,8 @@ class Told:
             seed=self.world,
             window=window,
         )
+        if reports == AFTER_HISTORY:
+            policy.learn(past_of(self.world, outcome, treatments))
         outcomes, actions = outcomes_in(world), np.zeros(self.users, np.int64)
         if window is None:
             steps, length = drive_at_once(policy, world, outcomes, actions), self.users
@@ -98,6 +107,14 @@ class Told:
         return [
             row | {"estimated": asdict(figures.estimated), "measured": asdict(figures.measured)}
         ]
+
+
+def past_of(seed: int, outcome: Outcome, treatments: int) -> Log:
+    """A trial on other users, whom treatments moved more."""
+    world = simulate_world(HISTORY, PAST + seed, outcome, treatments)
+    alone = world.rates[:, :1]
+    rates = np.hstack((alone, np.clip(alone + TIMES * world.effects, 0.0, 1.0)))
+    return trial_in(replace(world, rates=rates), PAST + seed)
 
 
 def drive_at_once(policy: Policy, world: World, outcomes: Floats, actions: Ints) -> Iterator[None]:

@@ -9,6 +9,7 @@ import numpy as np
 from bccb.evaluate.statistics import LEVEL, load_stats, paired_t, share_interval
 from bccb.experiments.experiment import Claim, Verdict
 from bccb.experiments.trust import LEAST_SEEDS, ORACLE, UNRESERVED, Setup, begins_cold
+from bccb.experiments.trust_caused import AFTER_HISTORY
 from bccb.experiments.trust_tables import NAMES, over_seeds
 from bccb.experiments.trust_worlds import cells_of, shares
 from bccb.policies import DEFAULT, NAIVE
@@ -219,6 +220,15 @@ def estimate_covers(caused: Sequence[Row]) -> Claim:
     return _covers(text, caused, "covered", least)
 
 
+def estimate_covers_after_history(caused: Sequence[Row]) -> Claim:
+    """The same where history was of another time."""
+    least, _ = COVERED
+    text = "after a history in which treatments did twice as much, it holds it in at least "
+    text += f"{percent(least)}"
+    after = [row for row in caused if row["reports"] == AFTER_HISTORY]
+    return _covers(text, after, "covered", least, AFTER_HISTORY)
+
+
 def measure_covers(caused: Sequence[Row]) -> Claim:
     """What is measured holds what was caused, however often one looks."""
     text = "what is measured as caused holds it at all of 60 looks in at least "
@@ -226,9 +236,11 @@ def measure_covers(caused: Sequence[Row]) -> Claim:
     return _covers(text, caused, "held", ALWAYS)
 
 
-def _covers(text: str, caused: Sequence[Row], covered: str, least: float) -> Claim:
-    """Judged by all worlds whose outcomes are known at once; the worst row of all is named."""
-    known = [row for row in caused if row["reports"] == "at once"]
+def _covers(
+    text: str, caused: Sequence[Row], covered: str, least: float, reports: str = "at once"
+) -> Claim:
+    """Judged by all worlds with such reports together; the worst row of all is named."""
+    known = [row for row in caused if row["reports"] == reports]
     worlds = sum(row["worlds"] for row in known)
     hits = sum(round(row[covered] * row["worlds"]) for row in known)
     low, high = share_interval(hits, worlds)

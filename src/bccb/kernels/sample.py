@@ -20,8 +20,9 @@ import numpy as np
 
 from bccb.kernels.jit import jit
 from bccb.kernels.layout import Layout
+from bccb.kernels.linalg import fill
 from bccb.kernels.rng import key_of, uniform
-from bccb.kernels.soundness import counted, within
+from bccb.kernels.soundness import MOST_SEEN, counted, within
 from bccb.types import MOST_FEATURE, Floats
 
 SIZE, FEW, MOST_NUMBERS = 256, 16, 200_000  # users; fewer where they have very many features
@@ -33,6 +34,8 @@ class Sample(NamedTuple):
 
     treated: Annotated[Floats, "1"]  # how many
     cancelled: Annotated[Floats, "1"]  # how many of them were not treated after all
+    learned: Annotated[Floats, "2"]  # evidence (a, b) of them that was learned
+    before: Annotated[Floats, "1"]  # weight b of treated users that was learned from history
     arm: Annotated[Floats, "m"]
     x: Annotated[Floats, "m", "d"]  # features as given
 
@@ -55,6 +58,21 @@ def keep_in_sample(sample: Sample, seed: int, number: int, x: Floats, arm: int) 
             sample.x[place, j] = x[j]
 
 
+@jit
+def note_in_sample(sample: Sample, arm: int, a: float, b: float) -> None:
+    """Add evidence of a user to that of treated users, if it is of one."""
+    if arm > 0:
+        sample.learned[0] += a
+        sample.learned[1] += b
+
+
+@jit
+def end_history(sample: Sample) -> None:
+    """Count what was learned so far as history."""
+    sample.before[0] += sample.learned[1]
+    fill(sample.learned, 0.0)
+
+
 def sound(memory: Floats, d: int, K: int) -> bool:
     """Whether this can be the memory of a sample."""
     sample = view_sample(memory, d)
@@ -63,6 +81,8 @@ def sound(memory: Floats, d: int, K: int) -> bool:
         counted(sample.treated)
         and counted(sample.cancelled)
         and bool(sample.cancelled[0] <= sample.treated[0])
+        and within(sample.learned, -MOST_SEEN, MOST_SEEN)
+        and within(sample.before, 0.0, MOST_SEEN)
         and bool(np.isin(kept, np.arange(1, K + 1)).all())
         and within(sample.x, -MOST_FEATURE, MOST_FEATURE)
     )

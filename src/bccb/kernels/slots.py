@@ -195,6 +195,16 @@ def keep_in_sample(sample: Any, seed: int, number: int, x: Floats, arm: int) -> 
 
 
 @jit
+def note_in_sample(sample: Any, arm: int, a: float, b: float) -> None:
+    """Note evidence (a, b) that was learned of a user."""
+
+
+@jit
+def end_history(sample: Any) -> None:
+    """Note that all that was learned so far is history."""
+
+
+@jit
 def view_store(memory: Floats, d: int, K: int) -> Any:
     """The store of outcomes, where the estimator is fitted again while the policy runs."""
     return Nothing(memory)
