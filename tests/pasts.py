@@ -16,7 +16,9 @@ import msgspec
 import numpy as np
 import pytest
 
+from bccb.composition import Composition
 from bccb.kernels import counts as count
+from bccb.kernels.sample import SAMPLE, earlier_size
 from bccb.ledger.event import Kind
 from bccb.ledger.opening import open_ledger
 from bccb.machine import Machine, Steps
@@ -26,7 +28,7 @@ from bccb.serve.campaign import Campaign
 from bccb.serve.decisions import Asked
 from bccb.serve.problem import ProblemError
 from bccb.serve.users import UserRows
-from bccb.types import Ints
+from bccb.types import Floats, Ints
 from bccb.wire import CampaignRequest, DecisionRequest, OutcomeItem, decoder
 
 # without those of shadow campaigns, of fits and of cells, which have tests of their own
@@ -246,6 +248,14 @@ def without_charges(snapshot: bytes) -> bytes:
     """The snapshot of a policy as the version before caps, charges and amounts made it."""
     counts = np.frombuffer(snapshot[: 8 * count.COUNTS], np.int64)
     return earlier_counts(counts).tobytes() + snapshot[8 * count.COUNTS :]
+
+
+def earlier_memory(memory: Floats, counts: Ints, composition: Composition) -> Floats:
+    """The memory of that version: its sample knew nothing of history."""
+    if not composition.has_posterior:
+        return memory
+    d, begin = int(counts[count.FEATURES]), int(counts[count.END])
+    return np.delete(memory, np.s_[begin + earlier_size(d) : begin + SAMPLE.size(d)])
 
 
 def earlier_counts(counts: Ints) -> Ints:

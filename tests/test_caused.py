@@ -13,6 +13,7 @@ from bccb.evaluate.live import live
 from bccb.intervals import Interval
 from bccb.measured import Measure
 from bccb.policy import Policy, from_bytes
+from bccb.types import Floats
 
 
 def driven(policy: Policy, users: int = 2_000, at: float | None = None) -> None:
@@ -159,49 +160,40 @@ def test_a_policy_that_adopts_another_has_treated_nobody() -> None:
     assert learner.treated == 0
 
 
-def learned(policy: Policy) -> tuple[list[float], float]:
-    """Evidence of the treated users, and of those in history."""
+def learned(policy: Policy) -> Floats:
+    """Evidence of the users left alone, and of the treated ones."""
     sample = policy.sample()
     assert sample is not None
-    return sample.learned.tolist(), float(sample.before[0])
+    return sample.learned
 
 
-def test_evidence_of_the_treated_is_counted_once() -> None:
+def test_evidence_of_users_is_counted_once() -> None:
     """At once, or late and corrected; that of a policy that was adopted is history."""
     policy, late = made(), made(window=50.0)
-    conversions, kept = 0.0, 0.0
+    seen, kept = np.zeros((2, 2)), np.zeros((2, 2))
     draw = np.random.default_rng(3)
     for at in range(1, 301):
         x, y = draw.normal(size=2), float(draw.random() < 0.3)
         decision = policy.decide(x, 0.5)
         policy.observe(decision, y)
-        conversions += y if decision.action else 0.0
+        seen[decision.action] += y, 1.0
         other = late.decide(x, 0.5, at=at)
         if y:
             late.observe(other, 1.0, at=at)
-            kept += other.action
             if at % 2:
                 late.correct(other, 0.0, at=at)
-                kept -= other.action
-    assert learned(policy) == ([conversions, policy.treated], 0.0)
+        kept[other.action] += y if at % 2 == 0 else 0.0, 1.0
+    assert learned(policy).tolist() == seen.tolist()
     late.advance(1_000.0)
-    own, before = learned(late)
-    assert own == pytest.approx([kept, late.treated])
-    assert before == 0.0
+    assert learned(late) == pytest.approx(kept)
     learner = made()
     learner.adopt(policy)
     driven(learner, 200)
-    own, before = learned(learner)
-    assert own[1] == learner.treated
-    assert before == policy.treated
-
-
-def test_without_history_nothing_is_corrected() -> None:
-    policy = made()
-    driven(policy)
-    sample = policy.sample()
+    sample = learner.sample()
     assert sample is not None
-    assert policy.estimate(sample.x, sample.arm, policy.treated or 0) == policy.estimated()
+    assert sample.history[0] == seen[1, 1]
+    assert sample.learned[1, 1] == learner.treated
+    assert sample.learned[0, 1] == sample.alone[0] == 200 - (learner.treated or 0)
 
 
 def test_a_policy_that_was_driven_measures_no_more() -> None:

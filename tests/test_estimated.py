@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,8 +8,7 @@ import pytest
 
 import bccb
 from bccb.data.world import simulate_world
-from bccb.data.worlds import make_world, trial_in
-from bccb.estimated import OFF, Sums, Treated, corrected, interval_of
+from bccb.estimated import interval_of
 from bccb.estimators.pooled_logistic import POOLED_LOGISTIC, write_inputs
 from bccb.estimators.pooled_logistic import learn_estimator as learn_pooled
 from bccb.estimators.pooled_logistic import sum_effects as sum_pooled
@@ -174,56 +172,3 @@ def test_the_truth_is_inside_in_most_worlds(K: int) -> None:
         assert policy.treated == run.treated
         inside += caused.low <= run.value <= caused.high
     assert inside >= 17  # 19 are expected; fewer than 17 happen in 1.6 % of such tests
-
-
-@pytest.mark.parametrize(("share", "b"), [(1.0, 300.0), (0.5, 300.0), (1.0, 20.0), (1.0, 0.0)])
-def test_the_correction_is_the_posterior_of_common_odds(share: float, b: float) -> None:
-    """Against a grid over delta, for treated users of one kind."""
-    m, alone, p, a = 400, 0.1, 0.2, 0.24 * b
-    told = Treated(np.full(m, p - alone), np.full(m, p), np.full(m, 30.0))
-    told = told._replace(effects=told.effects * 30.0)
-    sums = corrected(Sums(float(told.effects.sum()), 0.0, 0.0), told, a, b, share)
-    deltas = np.linspace(-2.0, 2.0, 4_001)
-    rates = 1.0 / (1.0 + np.exp(-(math.log(p / (1.0 - p)) + deltas)))
-    likelihood = a * np.log(rates) + (b - a) * np.log(1.0 - rates)
-    weights = np.exp(likelihood - likelihood.max() - 0.5 * (deltas / (share * OFF)) ** 2)
-    weights /= weights.sum()
-    totals = m * 30.0 * (rates - alone)
-    mean = float(weights @ totals)
-    spread = math.sqrt(float(weights @ (totals - mean) ** 2))
-    assert sums.total == pytest.approx(mean, abs=0.15 * spread)  # to first order in delta
-    assert math.sqrt(sums.variance) == pytest.approx(spread, rel=0.1)
-
-
-def test_a_sample_corrects_for_its_own_rates() -> None:
-    """Where rates differ, a sample of users with high rates does not make the odds look low."""
-    draw, N, m, b = np.random.default_rng(1), 20_000, 200, 20_000.0
-    p = draw.uniform(0.05, 0.35, N)
-    true = 0.04 * N
-    ends = []
-    for _ in range(400):
-        part, a = draw.choice(p, m, replace=False), float((draw.random(N) < p).sum())
-        told = Treated(np.full(m, 0.04), part, np.ones(m))
-        model = Sums(float(told.effects.sum()), 0.0, float((told.effects**2).sum()))
-        ends.append(interval_of(N, m, *corrected(model, told, a, b, 1.0)))
-    errors = np.array([each.value - true for each in ends])
-    reach = np.array([each.high - each.value for each in ends])
-    assert np.mean(np.abs(errors) <= reach) >= 0.92
-    assert reach.mean() < 2.2 * errors.std()
-
-
-@pytest.mark.compiled
-@pytest.mark.parametrize("name", ["pooled-bayes", "hybrid"])
-def test_what_the_treated_do_outweighs_a_history_of_another_time(name: str) -> None:
-    """Treatments worked then, and do nothing now."""
-    for seed in range(3):
-        past, world = (make_world("linear", n, seed=n + seed) for n in (20_000, 3_000))
-        rates = np.column_stack((world.rates[:, 0], world.rates[:, 0]))
-        policy = bccb.make(name, budget=150, horizon=3_000, features=12, seed=seed)
-        policy.learn(trial_in(past, seed))
-        run = live(policy, replace(world, rates=rates))
-        told, sample = policy.caused(), policy.sample()
-        assert run.value == 0.0
-        assert told.low < 0.0 < told.high
-        assert sample is not None
-        assert policy.estimate(sample.x, sample.arm, run.treated).low > 0.0  # history alone

@@ -19,6 +19,7 @@ from bccb.estimators.pooled_trees import POOLED_TREES
 from bccb.evaluate.live import live, outcomes_in
 from bccb.evaluate.replay import replay
 from bccb.kernels import counts as count
+from bccb.kernels.sample import SAMPLE, earlier_size
 from bccb.kernels.scaling import SCALER, standardise_and_keep, view_scaler
 from bccb.kernels.store import view_store
 from bccb.policy import from_bytes
@@ -181,11 +182,9 @@ def test_a_saved_policy_goes_on_to_the_bit() -> None:
 def test_a_snapshot_has_used_rows_alone_and_restores_all() -> None:
     policy, other = lived(made(), 2_100), made()
     kept = policy.snapshot()
-    assert (
-        len(kept)
-        == policy.earlier_sizes[0] + 8 * (count.COUNTS - count.EARLIER)
-        < 8 * len(policy.memory) / 10
-    )
+    added = SAMPLE.size(policy.features) - earlier_size(policy.features)
+    more = count.COUNTS - count.EARLIER + added
+    assert len(kept) == policy.earlier_sizes[0] + 8 * more < 8 * len(policy.memory) / 10
     other.restore(kept)
     assert same(policy, other)
     for wrong in (kept[:-8], kept + bytes(8), kept[:-3]):

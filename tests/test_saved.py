@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pasts import earlier_counts
+from pasts import earlier_counts, earlier_memory
 
 import bccb
 from bccb import InputError, Log, Policy, drivers
@@ -335,9 +335,18 @@ def test_a_loaded_policy_is_a_policy() -> None:
     assert isinstance(from_bytes(saved("bccb", 1)), Policy)
 
 
-def test_a_file_of_the_version_before_is_read() -> None:
-    kept = saved("pooled-bayes", 1)
-    parts = parts_of(kept)
-    parts["header"]["format"] = 6
-    parts["counts"] = earlier_counts(parts["counts"])
-    assert from_bytes(written(parts)).to_bytes() == kept
+@pytest.mark.parametrize("name", ["pooled-bayes", "pooled-trees", "bccb"])
+def test_a_file_of_the_version_before_is_read(name: str) -> None:
+    """Without what a sample now knows of history."""
+    parts, composition = parts_of(saved(name, 1)), POLICIES[name].composition
+    old = {**parts, "memory": earlier_memory(parts["memory"], parts["counts"], composition)}
+    old["header"] = {**parts["header"], "format": 7}
+    old["counts"] = earlier_counts(parts["counts"])
+    policy = from_bytes(written(old))
+    again = parts_of(policy.to_bytes())
+    assert again["counts"].tolist() == parts["counts"].tolist()
+    memory = earlier_memory(again["memory"], again["counts"], composition)
+    assert memory.tolist() == old["memory"].tolist()
+    sample = policy.sample() if composition.has_posterior else None
+    assert (sample is None) == (name == "bccb")
+    assert sample is None or not (sample.learned.any() or sample.history.any())

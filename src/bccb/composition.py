@@ -39,7 +39,7 @@ TEMPLATES: tuple[Callable[..., Any], ...] = (
     *(drivers.probability, drivers.probabilities),
     *(ageing.add_weight, ageing.age, ageing.end),
     *(estimated.value_effect, estimated.add_gradient),
-    *(estimated.sum_over, estimated.sum_values, estimated.write_effects, estimated.write_treated),
+    *(estimated.sum_over, estimated.sum_values, estimated.write_effects, estimated.write_rates),
 )
 
 

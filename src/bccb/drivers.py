@@ -278,13 +278,13 @@ def learn(parts: Parts, seed: int, x: Floats, z: Floats, action: int, a: float, 
 @jit
 def pay(counts: Ints, parts: Parts, x: Floats, costs: Ints, action: int) -> int:
     """Pay for what was proposed for the user of the last decision; the micros paid."""
+    keep_in_sample(parts.sample, counts[count.SEED], counts[count.NUMBER], x, action)
     if action == 0:
         return 0
     paid = int(costs[action - 1])
     counts[count.REMAINING] -= paid
     if counts[count.CHARGE] == count.ON_CONVERSION:
         counts[count.HELD] += paid
-    keep_in_sample(parts.sample, counts[count.SEED], counts[count.NUMBER], x, action)
     return paid
 
 

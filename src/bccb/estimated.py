@@ -6,17 +6,7 @@ and the variance s^2 of the effects within the sample,
 
     caused = (N / m) T,    variance = (N / m)^2 V + N^2 s^2 / m (1 - m / N).
 
-After history, the treated users are those for whom a model says most that has learned from others.
-Where it does not fit, they convert at other odds than it says. So these odds may be off, for all
-treated users alike, by delta ~ N(0, (h OFF)^2) in logits, where h is the share of the treated users
-learned from that came with history. With the rates p_i and what a conversion is worth m_i, and the
-evidence (a, b) of the campaign's own treated users,
-
-    v = 1 / ((h OFF)^-2 + b mean p (1 - p)),    delta = v (a - b mean p),
-    caused += N mean(g) delta,    variance += (N mean(g))^2 v,    g_i = m_i p_i (1 - p_i),
-
-and s^2 is the variance of tau_i + g_i delta - mean(g) v b p_i: the users of the sample count in the
-mean of p, too.
+After history the model is corrected (:mod:`bccb.after_history`).
 
 It is as good as the model. It needs no decisions at random and is narrow; :mod:`bccb.measured`
 trusts nothing but the draws, and is wide.
@@ -49,7 +39,6 @@ from bccb.kernels.slots import (
 )
 from bccb.types import Floats, Ints
 
-OFF = 0.3  # of the odds of treated users, after history, in logits
 COPIES = 1  # of each feature, in what the estimator reads
 AMOUNTS = False
 
@@ -158,27 +147,19 @@ def write_effects(
 
 
 @jit
-def write_treated(
-    counts: Ints,
-    memory: Floats,
-    xs: Floats,
-    arms: Floats,
-    effects: Floats,
-    rates: Floats,
-    worths: Floats,
+def write_rates(
+    counts: Ints, memory: Floats, xs: Floats, arm: Ints, rates: Floats, worths: Floats
 ) -> None:
-    """Write the effects on users, their rates, and what a conversion of each is worth."""
+    """Write P(conversion) of users in arms, and what a conversion of each is worth there."""
     d, K = counts[FEATURES], counts[TREATMENTS]
     scaler = view_scaler(memory[: counts[AT_ESTIMATOR]], d)
     estimator: Any = view_estimator(memory[counts[AT_ESTIMATOR] : counts[AT_EXPLORER]], d, K)
     amounts: Any = view_amounts(memory[counts[AT_AMOUNTS] : counts[END]], d, K)
-    z, gradient = np.empty(COPIES * d + 1), np.empty(estimator.theta.shape[0])
+    z = np.empty(COPIES * d + 1)
     for i in range(xs.shape[0]):
-        arm = int(arms[i])
         prepare(scaler, xs[i], z)
-        effects[i], _ = value_effect(estimator, amounts, z, arm - 1, gradient)
-        rates[i] = rate_of(estimator, z, arm)
-        worths[i] = unit_of(amounts) * amount_of(amounts, z, arm)
+        rates[i] = rate_of(estimator, z, arm[i])
+        worths[i] = unit_of(amounts) * amount_of(amounts, z, arm[i])
 
 
 class Sums(NamedTuple):
@@ -187,35 +168,6 @@ class Sums(NamedTuple):
     total: float
     variance: float  # of the total, because parameters are not known
     squares: float
-
-
-class Treated(NamedTuple):
-    """The users of a sample."""
-
-    effects: Floats
-    rates: Floats
-    worths: Floats
-
-
-def corrected(sums: Sums, treated: Treated, a: float, b: float, share: float) -> Sums:
-    """The sums where ``share`` of the treated users that were learned from came with history.
-
-    ``(a, b)`` is the evidence of the campaign's own treated users.
-
-    >>> model = Treated(np.full(100, 0.1), np.full(100, 0.3), np.ones(100))
-    >>> [round(each, 2) for each in corrected(Sums(10.0, 4.0, 1.0), model, 45.0, 100.0, 1.0)]
-    [19.81, 17.73, 3.93]
-    """
-    m, p = len(treated.rates), treated.rates
-    slopes = p * (1.0 - p)
-    mean = float((treated.worths * slopes).mean())
-    v = 1.0 / ((share * OFF) ** -2 + max(b, 0.0) * float(slopes.mean()))
-    delta = v * (a - b * float(p.mean()))
-    effects = treated.effects + treated.worths * slopes * delta
-    influence = effects - mean * v * b * p
-    total = float(effects.sum())
-    squares = m * float(influence.var()) + total**2 / m
-    return Sums(total, sums.variance + (m * mean) ** 2 * v, squares)
 
 
 def interval_of(N: float, m: float, total: float, variance: float, squares: float) -> Interval:

@@ -8,14 +8,16 @@ from typing import NamedTuple
 import numpy as np
 
 from bccb import checks
+from bccb.after_history import Group, Values, corrected
 from bccb.composition import Composition, compose
 from bccb.errors import InputError, StateError
-from bccb.estimated import Sums, Treated, corrected, interval_of
+from bccb.estimated import Sums, interval_of
 from bccb.fitting import MOST_CORRECTIONS, Correction, FitJob, Fitted, Refitting
 from bccb.intervals import Interval
 from bccb.kernels import counts as count
 from bccb.kernels.amount_errors import joint_covariance
 from bccb.kernels.amounts import AMOUNTS
+from bccb.kernels.sample import Sample
 from bccb.kernels.store import NUMBER, USER
 from bccb.kernels.users import first_refused, refusal
 from bccb.money import MICROS
@@ -192,23 +194,22 @@ class Machine(State):
 
     # What was caused
 
-    def estimated(self) -> Interval | None:
+    def estimated(self, cells: int = 1) -> Interval | None:
         """What the treatments caused, by the posterior; None where it is not known.
 
-        Without a posterior it never is; in money not before the first amount.
+        Without a posterior it never is; in money not before the first amount. ``cells`` is how many
+        parts of one campaign have begun with the same history.
         """
         if not self.composition.has_posterior:
             return None
         sample = self.sample()
-        if sample is None or self.treated == 0:
-            return Interval(0.0, 0.0, 0.0)
+        if sample is None:
+            return Interval(0.0, 0.0, 0.0) if self.treated == 0 else None
         if not self.knows_amounts:
             return None
         sums = self._sums(sample.x, sample.arm)
-        (a, b), before = sample.learned.tolist(), float(sample.before[0])
-        if before > 0.0 and self.composition.explains:
-            treated = self._treated(sample.x, sample.arm)
-            sums = corrected(sums, treated, a, b, before / (before + b))
+        if sample.history[0] > 0.0 and self.composition.explains:
+            sums = self._corrected(sums, sample, cells)
         return interval_of(self.treated or 0, len(sample.x), *sums)
 
     @property
@@ -246,13 +247,39 @@ class Machine(State):
         kernel = self.kernels["sum_values" if self.composition.amounts else "sum_over"]
         return Sums(*kernel(self.counts, self._copy(), xs, arms))
 
-    def _treated(self, xs: Floats, arms: Floats) -> Treated:
-        treated = Treated(*np.empty((3, len(xs))))
-        self.kernels["write_treated"](self.counts, self._copy(), xs, arms, *treated)
-        return treated
+    def _corrected(self, sums: Sums, sample: Sample, cells: int) -> Sums:
+        """The sums after history."""
+        rates, worths = self._rates(sample.x, sample.arm.astype(np.int64))
+        untreated = np.zeros(len(sample.x), np.int64)
+        values = Values(worths, *self._rates(sample.x, untreated))
+        rates_alone, _ = self._rates(sample.alone_x, np.zeros(len(sample.alone_x), np.int64))
+        evidence_alone, evidence = sample.learned.tolist()
+        return corrected(
+            sums,
+            Group(rates, self._weights(sample.number), *evidence),
+            Group(rates_alone, self._weights(sample.alone_number), *evidence_alone),
+            values,
+            float(sample.history[0] / (sample.history[0] + sample.learned[1, 1])),
+            cells,
+        )
+
+    def _rates(self, xs: Floats, arms: Ints) -> Floats:
+        """Of users in arms: the rates, and what a conversion of each is worth there."""
+        found = np.empty((2, len(xs)))
+        self.kernels["write_rates"](self.counts, self._copy(), xs, arms, *found)
+        return found
+
+    def _weights(self, numbers: Floats) -> Floats:
+        """How much was learned of users so far: all, unless their outcome may still come."""
+        weights = np.ones(len(numbers))
+        if self.pending is not None:
+            waiting = numbers >= self.pending.first
+            places = numbers[waiting].astype(np.int64) % len(self.pending.ring.at)
+            weights[waiting] = self.pending.ring.weight[places]
+        return weights
 
     def _copy(self) -> Floats:
-        """What kernels work on that use parts of the memory as work space."""
+        """The memory without sample and store, copied: kernels use parts of it as work space."""
         return self.memory[: self.counts[count.END]].copy()
 
     # Fitting again
@@ -325,7 +352,7 @@ class Machine(State):
             copy.estimate(np.zeros((1, self.features)), np.ones(1), 1)
         if self.composition.explains:
             copy.effects(np.zeros((1, self.features)), 0)
-            copy._treated(np.zeros((1, self.features)), np.ones(1))
+            copy._rates(np.zeros((1, self.features)), np.zeros(1, np.int64))
         copy.learn_outcome(made.traces[0], 1, 0.0)
         copy.settle(int(made.paid[0]), 0.0)
         if self.composition.refitted:

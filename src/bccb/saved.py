@@ -29,7 +29,7 @@ from bccb.pending import Pending
 from bccb.types import Floats, Ints
 
 FORMAT = 8
-FORMATS = (6, 7, FORMAT)  # that can be read; in 6 no policy had a store, in 7 no cap and no charge
+FORMATS = (6, 7, FORMAT)  # that can be read; in 6 no policy had a store, in 7 no cap, no charge
 SIGNATURE = b"PK"  # of every file that NumPy saves as .npz
 ARRAYS = ("header", "counts", "memory", "waiting", "delay", "marks", "users", "sums", "states")
 OBSERVED = "observed"  # an array that older formats do not have
@@ -98,7 +98,7 @@ def unpack(kept: bytes) -> Saved:
         size = count.COUNTS if header["format"] == FORMAT else count.EARLIER
         counts = count.current(_array("counts", files, np.int64, 1, size))
         _check_counts(counts, composition)
-        memory = _memory(files, counts, composition)
+        memory = _memory(files, counts, composition, header["format"])
         waiting = _array("waiting", files, np.int64, 2)
         kept_pending = (
             _array("delay", files, np.float64, 1),
@@ -165,19 +165,25 @@ def _measure(
     return measure
 
 
-def _memory(files: dict[str, bytes], counts: Ints, composition: Composition) -> Floats:
+def _memory(files: dict[str, bytes], counts: Ints, composition: Composition, made: int) -> Floats:
     """The memory; of a store of outcomes only the rows that are used are in the file."""
     d, K = int(counts[count.FEATURES]), int(counts[count.TREATMENTS])
     size = composition.memory_size(d, K)
-    if not composition.refitted:
-        memory: Floats = _array("memory", files, np.float64, 1, size)
-        return memory
     if size > MOST_MEMORY:
         raise InputError("features x treatments of a saved policy", f"{d:,} x {K:,}", "fewer")
-    whole = store.whole_memory(_array("memory", files, np.float64, 1), size, d, K)
-    if whole is None:
-        raise InputError("the outcomes in a saved policy", "damaged", "as they were saved")
-    return whole
+    added = 0
+    if made != FORMAT and composition.has_posterior:
+        added = composition.sample_size(d) - sample.earlier_size(d)
+    length = None if composition.refitted else size - added
+    memory: Floats = _array("memory", files, np.float64, 1, length)
+    if added:
+        memory = sample.with_history(memory, int(counts[count.END]), d)
+    if composition.refitted:
+        whole = store.whole_memory(memory, size, d, K)
+        if whole is None:
+            raise InputError("the outcomes in a saved policy", "damaged", "as they were saved")
+        return whole
+    return memory
 
 
 def _files(kept: bytes) -> dict[str, bytes]:

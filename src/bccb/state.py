@@ -11,7 +11,7 @@ from bccb.errors import InputError, StateError
 from bccb.kernels import counts as count
 from bccb.kernels.amounts import leave_users
 from bccb.kernels.counts import MOST_USERS
-from bccb.kernels.sample import Sample, end_history, view_sample
+from bccb.kernels.sample import Sample, earlier_size, end_history, view_sample, with_history
 from bccb.kernels.store import USER, Store, is_due, unused, view_store, whole_memory
 from bccb.measured import Measure
 from bccb.money import MICROS, MOST_MONEY
@@ -263,8 +263,14 @@ class State:
         if not (self.treated or 0) > 0:
             return None
         sample = view_sample(self.memory[self.counts[count.END] :], self.features)
-        m = min(int(sample.treated[0]), len(sample.arm))
-        return sample._replace(arm=sample.arm[:m], x=sample.x[:m])
+        m, n = (min(int(count[0]), len(sample.arm)) for count in (sample.treated, sample.alone))
+        return sample._replace(
+            arm=sample.arm[:m],
+            x=sample.x[:m],
+            number=sample.number[:m],
+            alone_number=sample.alone_number[:n],
+            alone_x=sample.alone_x[:n],
+        )
 
     # Outcomes that are kept for fits
 
@@ -302,16 +308,18 @@ class State:
 
     def remember(self, memory: bytes) -> None:
         """Start with the memory of a policy that has the same components and parameters."""
-        given, end = np.frombuffer(memory), self.counts[count.END]
-        self.memory[:end] = given[:end]
-        self.memory[end:] = 0.0  # others were treated by the other policy
+        given, end = self._whole(np.frombuffer(memory)), self.counts[count.END]
+        if given is None:
+            raise StateError(f"a memory of {len(memory)} bytes is not one of this {self.name}")
+        self.memory[:] = given
         size = self.composition.sample_size(self.features)
         if size:
-            theirs = view_sample(given[end : end + size].copy(), self.features)
-            end_history(theirs)
-            view_sample(self.memory[end:], self.features).before[0] = theirs.before[0]
+            sample = view_sample(self.memory[end:], self.features)
+            end_history(sample)
+            history = float(sample.history[0])
+            self.memory[end : end + size] = 0.0  # others were treated by the other policy
+            sample.history[0] = history
         if self.composition.refitted:
-            self.memory[end + size : len(given)] = given[end + size :]
             own = view_store(self.memory, self.features, self.treatments)
             own.fits[0] = 0.0  # of its own
             own.row[:, USER] = AT_ONCE  # users of the other policy: its numbers mean nothing here
@@ -330,8 +338,11 @@ class State:
     @property
     def earlier_sizes(self) -> tuple[int, int]:
         """The bytes of snapshots that older versions made, with a sample and without."""
-        size = 8 * count.EARLIER
-        return size + self.used_memory().nbytes, size + 8 * int(self.counts[count.END])
+        size, added = 8 * count.EARLIER, 0
+        if self.composition.has_posterior:
+            added = self.composition.sample_size(self.features) - earlier_size(self.features)
+        whole = size + self.used_memory().nbytes - 8 * added
+        return whole, size + 8 * int(self.counts[count.END])
 
     def snapshot(self) -> bytes:
         """The state, without name and composition."""
@@ -355,7 +366,14 @@ class State:
         self.needs_history = bool(self.counts[count.HISTORY] == count.NOT_LEARNED)
 
     def _whole(self, used: Floats) -> Floats | None:
-        """A memory from what :meth:`used_memory` returned, or an older version without a sample."""
+        """A memory from what :meth:`used_memory` returned, also in older versions."""
+        whole, end = self._filled(used), int(self.counts[count.END])
+        if whole is None and self.composition.has_posterior and len(used) > end:
+            return self._filled(with_history(used, end, self.features))
+        return whole
+
+    def _filled(self, used: Floats) -> Floats | None:
+        """A memory with the rows of the store, or the sample, that are not in what is given."""
         size = len(self.memory)
         if self.composition.refitted:
             return whole_memory(used, size, self.features, self.treatments)

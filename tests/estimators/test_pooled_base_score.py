@@ -22,6 +22,7 @@ from scipy import special
 
 from bccb.estimators.pooled_logistic import (
     MEMORY,
+    hold_slopes,
     learn_estimator,
     note_base,
 )
@@ -136,3 +137,17 @@ def test_hope_fades_as_the_lift_becomes_known(sized: Sized) -> None:
         )
     assert gaps[0] > 0.02
     assert 0.0 < gaps[1] < 0.6 * gaps[0]
+
+
+@pytest.mark.parametrize("K", [1, 2, 3])
+def test_a_correction_leaves_the_slopes_on_the_base_score_alone(K: int) -> None:
+    state = taught(fresh(2, K), *users(600, 2, K, seed=3))
+    m, q = len(state.u), len(state.r)
+    slopes = [m + k * q + 2 for k in range(K)]
+    step = state.covariance @ np.random.default_rng(1).normal(size=len(state.theta))
+    column = step.copy()
+    hold_slopes(state.covariance, column, m, q)
+    np.testing.assert_allclose(column[slopes], 0.0, atol=1e-12 * abs(step).max())
+    S = state.covariance  # the nearest such step, in the metric of the posterior
+    gone = S[:, slopes] @ np.linalg.solve(S[np.ix_(slopes, slopes)], step[slopes])
+    np.testing.assert_allclose(column, step - gone, rtol=1e-9, atol=1e-12)

@@ -72,6 +72,7 @@ FLAT = 40.0  # beyond +-40, sigma is 0 or 1 to the last digit
 DOUBTFUL = 3.0  # times more optimism about a treatment that does not seem to work
 FEW = 10  # treated users before an average effect is used
 MEMORY = 2_000.0  # users over which averages run
+SWEEPS = 20
 
 
 @jit
@@ -177,11 +178,14 @@ def hold_slopes(S: Floats, column: Floats, m: int, q: int) -> None:
     orders come back late it has fallen for everybody, and steps along its change would add up to a
     slope that no outcome has shown.
     """
-    for place in range(m + (m - 1) // 2, S.shape[0], q):
-        if S[place, place] > 0.0:  # below by rounding alone
-            share = column[place] / S[place, place]
-            for i in range(column.shape[0]):
-                column[i] -= share * S[i, place]
+    first = m + (m - 1) // 2
+    sweeps = 1 if first + q >= S.shape[0] else SWEEPS  # to hold one slope moves the others a little
+    for _ in range(sweeps):
+        for place in range(first, S.shape[0], q):
+            if S[place, place] > 0.0:  # below by rounding alone
+                share = column[place] / S[place, place]
+                for i in range(column.shape[0]):
+                    column[i] -= share * S[i, place]
 
 
 @jit

@@ -5,7 +5,8 @@ The default policy decides and observes as in a loop of one's own, and is asked 
 *measured* should hold at every look what really happened: the outcomes of the treated users who
 count by then, less the outcomes of the same users left alone.
 
-Some campaigns learn first from a trial of another time, in which treatments did twice as much.
+Some campaigns learn first from a trial of another time, in which more users converted, and
+treatments did twice as much.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ Reports: TypeAlias = Literal["at once", "late", "at once, after history"]
 FIRST_WORLD = 5_000  # seeds that nothing was chosen on
 MOST_WORLDS, LEAST_WORLDS, WORLDS_PER_SEED = 75, 2, 0.75
 AFTER_HISTORY: Reports = "at once, after history"
-HISTORY, TIMES = 20_000, 2.0  # rows of a history, and how much more treatments did in it
+HISTORY, ODDS, TIMES = 20_000, 1.3, 2.0  # rows; times as high odds, and effects, as now
 LOOKS = 60
 ROUNDING = 1e-9  # of the ends of intervals
 
@@ -110,9 +111,9 @@ class Told:
 
 
 def past_of(seed: int, outcome: Outcome, treatments: int) -> Log:
-    """A trial on other users, whom treatments moved more."""
+    """A trial on other users, of whom more converted, and whom treatments moved more."""
     world = simulate_world(HISTORY, PAST + seed, outcome, treatments)
-    alone = world.rates[:, :1]
+    alone = ODDS * world.rates[:, :1] / (1.0 + (ODDS - 1.0) * world.rates[:, :1])
     rates = np.hstack((alone, np.clip(alone + TIMES * world.effects, 0.0, 1.0)))
     return trial_in(replace(world, rates=rates), PAST + seed)
 

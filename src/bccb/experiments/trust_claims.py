@@ -223,7 +223,7 @@ def estimate_covers(caused: Sequence[Row]) -> Claim:
 def estimate_covers_after_history(caused: Sequence[Row]) -> Claim:
     """The same where history was of another time."""
     least, _ = COVERED
-    text = "after a history in which treatments did twice as much, it holds it in at least "
+    text = "after a history of other rates and twice the effects, it holds it in at least "
     text += f"{percent(least)}"
     after = [row for row in caused if row["reports"] == AFTER_HISTORY]
     return _covers(text, after, "covered", least, AFTER_HISTORY)

@@ -336,10 +336,10 @@ TRUST = Study(
             "interval at the end, and its mean width. relative width is width / measured width ± "
             "its standard error. Where outcomes are late, conversions alone are reported, with "
             "delays and window as above, and the looks go on until the last window has ended. "
-            "after history: 20,000 rows of a trial are learned first, on other users, for whom "
-            "treatments did twice as much. Each world is met by one row alone. The shares of the "
-            "claims are of the worlds with outcomes at once, all rows together; those after "
-            "history have a claim of their own.",
+            "after history: 20,000 rows of a trial are learned first, on other users, whose odds "
+            "were 1.3 times as high, and for whom treatments did twice as much. Each world is met "
+            "by one row alone. The shares of the claims are of the worlds with outcomes at once, "
+            "all rows together; those after history have a claim of their own.",
             plan=trust_caused.every_cell,
             table=lambda setup, results: trust_tables.caused(
                 rows_of(trust_caused.every_cell(setup), results)

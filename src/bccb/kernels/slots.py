@@ -191,7 +191,7 @@ def view_sample(memory: Floats, d: int) -> Any:
 
 @jit
 def keep_in_sample(sample: Any, seed: int, number: int, x: Floats, arm: int) -> None:
-    """Note a user who was treated."""
+    """Note a user who was decided on."""
 
 
 @jit

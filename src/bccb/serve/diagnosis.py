@@ -24,7 +24,7 @@ PATTERNS = {  # what text of a pattern is called
     wire.NAME: "text without control characters",
     wire.CURRENCY: 'up to 3 letters, such as "EUR"',
 }
-NEGATIVE = re.compile(r"-[0-9]+(\.[0-9]+)?")
+NEGATIVE, DECIMAL = re.compile(r"-[0-9]+(\.[0-9]+)?"), re.compile(r"[0-9]+(\.[0-9]+)?")
 EXAMPLES = {  # of objects in whose place callers often send something simpler
     wire.PolicyRequest: f'{{"name": "{DEFAULT}"}}',
     wire.UsersHorizon: '{"users": 10000}',
@@ -149,8 +149,11 @@ def _leaf(kind: inspect.Type, value: Any) -> str | None:
         good = isinstance(value, str) and _within(len(value), kind.min_length, kind.max_length)
         if good and (kind.pattern is None or re.search(kind.pattern, value)):
             return None
-        if CALLED.get(kind.pattern or "") == PATTERNS[wire.MONEY] and _is_negative(value):
-            return "above 0"
+        if CALLED.get(kind.pattern or "") == PATTERNS[wire.MONEY] and isinstance(value, str):
+            if _is_negative(value):
+                return "above 0"
+            if DECIMAL.fullmatch(value):
+                return "below 10,000,000,000, with at most 12 digits after the point"
         called = CALLED.get(kind.pattern or "", "text")
         if kind.max_length is None:
             return called

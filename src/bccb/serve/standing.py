@@ -14,7 +14,7 @@ from bccb.ledger.port import Account
 from bccb.measured import Measure
 from bccb.pending import Pending
 from bccb.serve.balance import Balance
-from bccb.serve.cells import row_name
+from bccb.serve.cells import cells_beside, row_name
 from bccb.serve.meter import Meter
 from bccb.serve.tally import Tally
 from bccb.serve.terms import UPLOAD, Terms
@@ -103,7 +103,7 @@ class Standing:
         if self.terms.shadow:
             return Caused(None, None, 0)
         whole = self.machine.treated == sum(self.tally.decisions[1:])  # not of an older version
-        estimated = self.machine.estimated() if whole else None
+        estimated = self.machine.estimated(len(cells_beside(self.id))) if whole else None
         return Caused.told(estimated, self.measure)
 
     def done(self, known: Known) -> int | None:
