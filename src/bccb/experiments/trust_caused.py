@@ -34,11 +34,11 @@ from bccb.policies import DEFAULT, make
 from bccb.policy import Policy
 from bccb.types import Floats, Ints, Log
 
-Reports: TypeAlias = Literal["at once", "late", "at once, after history"]
+Reports: TypeAlias = Literal["at once", "late", "after history"]
 
 FIRST_WORLD = 5_000  # seeds that nothing was chosen on
 MOST_WORLDS, LEAST_WORLDS, WORLDS_PER_SEED = 75, 2, 0.75
-AFTER_HISTORY: Reports = "at once, after history"
+AFTER_HISTORY: Reports = "after history"
 HISTORY, ODDS, TIMES = 20_000, 1.3, 2.0  # rows; times as high odds, and effects, as now
 LOOKS = 60
 ROUNDING = 1e-9  # of the ends of intervals

@@ -270,7 +270,8 @@ def estimate_is_narrow(caused: Sequence[Row]) -> Claim:
 
 def _cell(row: Row) -> str:
     treatments = "1 treatment" if row["treatments"] == 1 else f"{row['treatments']} treatments"
-    return f"{row['outcome']}s, {treatments}, outcomes {row['reports']}"
+    reports = row["reports"] if row["reports"] == AFTER_HISTORY else f"outcomes {row['reports']}"
+    return f"{row['outcome']}s, {treatments}, {reports}"
 
 
 def copies_seldom_differ(twins: Sequence[Row], test: str) -> Claim:
