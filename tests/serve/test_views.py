@@ -22,7 +22,7 @@ NOTHING = {
     "measured_users": 0,
     "return_on_spend": None,
     "not_measured": None,
-    "measurable": True,
+    "measurable": False,
     "too_few": None,
 }
 

@@ -247,7 +247,7 @@ def _caused(campaign: Campaign) -> wire.Caused | None:
         measured_users=caused.measured_users,
         return_on_spend=_figure(_return_on_spend(campaign, caused)),
         not_measured=reason,
-        measurable=reason in (None, NOBODY_COUNTS),
+        measurable=campaign.measure is not None and not caused.losses,
         too_few=too_few,
     )
 

@@ -198,8 +198,8 @@ class Caused(Answer, frozen=True):
     measurable: Annotated[
         bool,
         Meta(
-            description="False where nothing will ever be measured, because amounts have no "
-            "largest one or some are below 0."
+            description="False where nothing is measured: no decisions are made at random, amounts "
+            "have no largest one, or some are below 0."
         ),
     ] = True
     too_few: Annotated[
