@@ -109,9 +109,9 @@ def test_the_users_of_today_outweigh_a_history_of_another_time(name: str, odds: 
         policy = bccb.make(name, budget=150, horizon=3_000, features=12, seed=seed)
         policy.learn(trial_in(past, seed))
         run = live(policy, replace(world, rates=np.column_stack((rate, rate))))
-        told, sample = policy.caused(), policy.sample()
+        caused, sample = policy.caused(), policy.sample()
         assert run.value == 0.0
-        held.append(told.low < 0.0 < told.high)
+        held.append(caused.low < 0.0 < caused.high)
         assert sample is not None
         assert policy.estimate(sample.x, sample.arm, run.treated).low > 0.0  # history alone
     assert sum(held) >= 2
@@ -124,8 +124,8 @@ def test_a_base_rate_that_has_changed_is_no_effect() -> None:
         odds = 1.5 * world.rates / (1.0 - world.rates)
         policy = bccb.make("pooled-bayes", budget=250, horizon=5_000, features=12, seed=seed)
         policy.learn(trial_in(past, seed))
-        run, told = live(policy, replace(world, rates=odds / (1.0 + odds))), policy.caused()
-        assert told.low < run.value < told.high
+        run, caused = live(policy, replace(world, rates=odds / (1.0 + odds))), policy.caused()
+        assert caused.low < run.value < caused.high
 
 
 def test_without_history_nothing_is_corrected() -> None:
